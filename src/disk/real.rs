@@ -1,0 +1,4 @@
+//! The real disk (stub).
+#[derive(Debug)]
+/// The disk.
+pub struct RealDisk;

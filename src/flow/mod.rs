@@ -1,0 +1,7 @@
+//! Flows.
+
+pub mod effect;
+mod outcome;
+
+pub use effect::{Effects, Publish, PublishError};
+pub use outcome::*;

@@ -1,0 +1,5 @@
+//! Worker.
+
+mod inbox;
+
+pub use inbox::*;
