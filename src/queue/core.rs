@@ -7,7 +7,7 @@
 //! never passes a message that is not settled. How it comes to be is in `recover`, how deliveries end in `settle`, how
 //! the queue is emptied in `drain`.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,12 +79,12 @@ pub struct Owner {
     /// The highest id that reading has passed.
     pub(crate) last_id: Option<MessageId>,
     /// Messages that reading passes over: settled, dead-lettered or scheduled before the last election.
-    pub(crate) settled_early: HashSet<MessageId>,
+    pub(crate) settled_early: BTreeSet<MessageId>,
     /// First deliveries that are not settled, and those behind them that are, in the order of the log and of the ids.
     pub(crate) line: VecDeque<InLine>,
-    pub(crate) flights: HashMap<MessageId, Flight>,
+    pub(crate) flights: BTreeMap<MessageId, Flight>,
     pub(crate) schedule: Schedule,
-    pub(crate) crashes: HashMap<MessageId, Crashed>,
+    pub(crate) crashes: BTreeMap<MessageId, Crashed>,
     pub(crate) pending: Vec<Pending>,
     pub(crate) finished: Vec<Settled>,
     pub(crate) stalled: bool,
@@ -356,7 +356,8 @@ pub(crate) fn read_message(
     let Some(len) = frame::announced_len(&header).filter(|_| read == header.len()) else {
         return Ok(None);
     };
-    if offset.checked_add(len).is_none_or(|end| end > file.len().unwrap_or(0)) {
+    let file_len = file.len().map_err(fault)?;
+    if offset.checked_add(len).is_none_or(|end| end > file_len) {
         return Ok(None);
     }
     let mut bytes = vec![0; len as usize];

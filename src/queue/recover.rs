@@ -8,7 +8,7 @@
 //! checkpoint's, when the schedule says that it is done, or when a dead letter has its id; it waits when the schedule
 //! holds it; everything else in the log is delivered.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,9 +120,9 @@ fn recover(appender: Appender, slots: Slots, now: Moment) -> Result<Owner, Queue
         scanner: Scanner::at(start),
         min_id: settled_to.id,
         last_id: None,
-        settled_early: HashSet::new(),
+        settled_early: BTreeSet::new(),
         line: VecDeque::new(),
-        flights: HashMap::new(),
+        flights: BTreeMap::new(),
         schedule: Schedule::default(),
         crashes: loaded.crashes.clone(),
         pending: Vec::new(),
@@ -142,7 +142,7 @@ fn recover(appender: Appender, slots: Slots, now: Moment) -> Result<Owner, Queue
 impl Owner {
     /// Takes in what the schedule and the dead letters say of the messages in the log.
     fn adopt(&mut self, loaded: Loaded, index: &Index, now: Moment) -> Result<(), QueueError> {
-        let dead: HashSet<MessageId> = index.places.iter().map(|place| place.id).collect();
+        let dead: BTreeSet<MessageId> = index.places.iter().map(|place| place.id).collect();
         for retry in loaded.schedule.into_values() {
             // A dead letter wins over a retry of the same message.
             if dead.contains(&retry.id) {

@@ -19,7 +19,7 @@
 //! does not verify further in front makes the checkpoint be ignored, for a retry may have been lost. Once more than
 //! half of it is dead the file is replaced by a shorter one (`compact`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{MessageId, Timestamp};
 use crate::disk::DiskFile;
@@ -107,9 +107,9 @@ impl Record {
 /// What the file says.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    pub schedule: HashMap<MessageId, Scheduled>,
-    pub done: HashSet<MessageId>,
-    pub crashes: HashMap<MessageId, Crashed>,
+    pub schedule: BTreeMap<MessageId, Scheduled>,
+    pub done: BTreeSet<MessageId>,
+    pub crashes: BTreeMap<MessageId, Crashed>,
     /// The highest id in any record.
     pub highest: Option<MessageId>,
     /// Where the last sound record ends.
