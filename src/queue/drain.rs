@@ -24,7 +24,7 @@ use crate::store::replace::replace;
 use crate::store::scan::{Item, Scanner};
 
 /// Length of the schedule in bytes below which it is not compacted.
-const COMPACT_FROM: u64 = 64 * 1024;
+const COMPACT_FROM: u64 = 4 * 1024;
 
 impl Owner {
     /// Looks around: to be called every 500 ms. `true` when the queue was drained.

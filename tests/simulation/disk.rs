@@ -35,7 +35,7 @@ pub struct Faults {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sabotage {
     /// Syncs of files whose name ends so do nothing.
-    pub skip_sync_of: Option<&'static str>,
+    pub skip_sync_of: &'static [&'static str],
     /// Syncs of directories do nothing.
     pub skip_dir_sync: bool,
 }
@@ -455,7 +455,7 @@ impl DiskFile for SimFile {
         let mut state = self.disk.state();
         let begun = self.disk.begin(&mut state, true);
         let name = self.path.to_string_lossy();
-        if begun.is_ok() && state.sabotage.skip_sync_of.is_some_and(|end| name.ends_with(end)) {
+        if begun.is_ok() && state.sabotage.skip_sync_of.iter().any(|end| name.ends_with(end)) {
             return Ok(());
         }
         let inode = state.inodes.get_mut(&self.inode).unwrap();

@@ -57,3 +57,31 @@ fn no_history_of_crashes_and_faults_breaks_a_promise() {
         }
     }
 }
+
+/// The seed, of so many, at which a planted bug first breaks a promise.
+fn caught_at(sabotage: Sabotage, seeds: u64) -> Option<u64> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let found = (0..seeds).find(|seed| run(*seed, sabotage).is_err());
+    std::panic::set_hook(hook);
+    found
+}
+
+#[test]
+fn a_disk_that_skips_a_sync_is_caught() {
+    let skipped: [&[&str]; 6] = [
+        &["segment.log"],
+        &["segment.log.retry"],
+        &["dlq.log"],
+        &["dlq.log.acked"],
+        &["segment.log.ckpt"],
+        &["segment.log.seq", "segment.log.ckpt"],
+    ];
+    for skip_sync_of in skipped {
+        let sabotage = Sabotage { skip_sync_of, ..Sabotage::default() };
+        let c = caught_at(sabotage, 2000);
+        println!("{skip_sync_of:?} {c:?}");
+    }
+    let sabotage = Sabotage { skip_dir_sync: true, ..Sabotage::default() };
+    assert!(caught_at(sabotage, 2000).is_some(), "nobody noticed: syncs of directories");
+}

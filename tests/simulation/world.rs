@@ -32,8 +32,19 @@ struct Known {
     ended: bool,
     delivered: bool,
     discarded: bool,
+    /// Acknowledged to the engine, and how far that went.
+    acknowledgement: Acknowledgement,
     /// Set when a retry is known to be on the disk: not before this time, and which attempt.
     due: Option<(Timestamp, u32)>,
+}
+
+/// How far the acknowledgement of a delivery went. One that is synced is never undone.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Acknowledgement {
+    #[default]
+    None,
+    Settled,
+    Synced,
 }
 
 /// One server's view of the queue.
@@ -57,7 +68,8 @@ pub struct World {
     pub trace: Vec<String>,
     /// Whether files were damaged on purpose: then a message may be lost, but never altered.
     damaged: bool,
-    crash_dead: BTreeSet<MessageId>,
+    /// Deliveries that the owner was given back and has not handed out again.
+    given_back: BTreeSet<MessageId>,
 }
 
 impl World {
@@ -84,7 +96,7 @@ impl World {
             unknown: Vec::new(),
             trace: Vec::new(),
             damaged: false,
-            crash_dead: BTreeSet::new(),
+            given_back: BTreeSet::new(),
         }
     }
 
@@ -216,6 +228,7 @@ impl World {
                 Ok(Election::Won(owner)) => {
                     assert!(self.owner().is_none(), "two owners at once");
                     self.note(format!("server {server}: elected"));
+                    self.unsynced_acknowledgements_are_void();
                     Server::Owns(owner, Vec::new())
                 }
                 Ok(Election::Lost(appender)) => Server::Appends(appender),
@@ -267,11 +280,16 @@ impl World {
             message.id, delivery.attempt
         ));
         let id = message.id;
+        self.given_back.remove(&id);
         self.learn(id, message.payload.clone());
         assert!(delivery.attempt <= MAX_ATTEMPTS, "attempt {} of id {id}", delivery.attempt);
         let (damaged, wall) = (self.damaged, self.now.wall);
         let known = self.ids.get_mut(&id).unwrap();
         assert!(!known.discarded || damaged, "id {id} was discarded and comes again");
+        assert!(
+            known.acknowledgement != Acknowledgement::Synced || damaged,
+            "id {id} was acknowledged on the disk and comes again"
+        );
         if let Some((due, attempt)) = known.due
             && !damaged
         {
@@ -340,16 +358,16 @@ impl World {
             self.note(format!("settled id {id}: {:?}", one.what));
             let known = self.ids.entry(id).or_default();
             match &one.what {
-                Settlement::Acknowledged => known.due = None,
+                Settlement::Acknowledged => {
+                    known.due = None;
+                    known.acknowledgement = Acknowledgement::Settled;
+                }
                 Settlement::Rescheduled { next_attempt, due_at, .. } => {
                     known.due = Some((*due_at, *next_attempt));
                 }
-                Settlement::DeadLettered { reason, .. } => {
+                Settlement::DeadLettered { .. } => {
                     known.due = None;
                     known.ended = true;
-                    if *reason == nexus::queue::Reason::Crashed {
-                        self.crash_dead.insert(id);
-                    }
                 }
             }
         }
@@ -360,7 +378,10 @@ impl World {
         let now = self.now;
         let Server::Owns(owner, _) = &mut self.servers[server] else { return };
         match owner.poll(now) {
-            Ok(true) => self.note(format!("server {server}: drained")),
+            Ok(true) => {
+                self.note(format!("server {server}: drained"));
+                self.acknowledgements_are_synced();
+            }
             Ok(false) => {}
             Err(error) => self.failed(server, "poll", &error),
         }
@@ -370,9 +391,31 @@ impl World {
     fn sync_checkpoint(&mut self) {
         let Some(server) = self.owner() else { return };
         let (now, force) = (self.now, self.roll(2) == 0);
-        let Server::Owns(owner, _) = &mut self.servers[server] else { return };
-        if let Err(error) = owner.sync_checkpoint(now, force) {
-            self.failed(server, "sync of the checkpoint", &error);
+        let Server::Owns(owner, flights) = &mut self.servers[server] else { return };
+        let nothing_in_flight =
+            flights.is_empty() && owner.counts().in_flight == 0 && self.given_back.is_empty();
+        match owner.sync_checkpoint(now, force) {
+            Ok(()) if force && nothing_in_flight => self.acknowledgements_are_synced(),
+            Ok(()) => {}
+            Err(error) => self.failed(server, "sync of the checkpoint", &error),
+        }
+    }
+
+    /// What the last owner had acknowledged and not synced may come again.
+    fn unsynced_acknowledgements_are_void(&mut self) {
+        self.given_back.clear();
+        for known in self.ids.values_mut() {
+            if known.acknowledgement == Acknowledgement::Settled {
+                known.acknowledgement = Acknowledgement::None;
+            }
+        }
+    }
+
+    fn acknowledgements_are_synced(&mut self) {
+        for known in self.ids.values_mut() {
+            if known.acknowledgement == Acknowledgement::Settled {
+                known.acknowledgement = Acknowledgement::Synced;
+            }
         }
     }
 
@@ -382,6 +425,7 @@ impl World {
         let Server::Owns(owner, flights) = &mut self.servers[server] else { return };
         if let Some(delivery) = flights.pop() {
             owner.give_back(delivery.message.id, now);
+            self.given_back.insert(delivery.message.id);
         }
     }
 
@@ -420,8 +464,7 @@ impl World {
             return;
         }
         let wall = self.now.wall;
-        let result =
-            replay(&disk, &self.layout, &self.queue, id.get(), wall, self.random.as_ref());
+        let result = replay(&disk, &self.layout, &self.queue, id.get(), wall, self.random.as_ref());
         match result {
             Ok(receipt) => {
                 self.note(format!("cli: replayed {id} as {}", receipt.id));
