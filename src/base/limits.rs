@@ -57,3 +57,15 @@ pub const MAX_CORRUPT_BYTES: u64 = 64 << 20;
 
 /// Delay before a registry that could not be read, or a file that could not be written, is tried again.
 pub const FAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// How long a connection to the registry waits for another one's lock.
+pub const REGISTRY_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often the catalog looks whether the registry has changed.
+pub const CATALOG_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Bytes of one flow's source.
+pub const MAX_FLOW_SOURCE_BYTES: u64 = 1 << 20;
+
+/// Bytes of stack of a thread that only passes things on.
+pub const SMALL_STACK_BYTES: usize = 256 << 10;
