@@ -64,6 +64,21 @@ pub const REGISTRY_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the catalog looks whether the registry has changed.
 pub const CATALOG_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Default number of acceptor threads, each with one connection at a time (`--acceptors`).
+pub const DEFAULT_ACCEPTORS: usize = 512;
+
+/// The highest number of acceptor threads that can be asked for.
+pub const MAX_ACCEPTORS: usize = 16_384;
+
+/// The highest number of active queues that can be asked for (`--max-queues`).
+pub const MAX_QUEUES: usize = 1 << 20;
+
+/// Default time in seconds that a stopping server gives to what is in flight (`--grace`).
+pub const DEFAULT_GRACE_SECONDS: u64 = 25;
+
+/// The longest such time that can be asked for, in seconds.
+pub const MAX_GRACE_SECONDS: u64 = 3600;
+
 /// Bytes of one flow's source.
 pub const MAX_FLOW_SOURCE_BYTES: u64 = 1 << 20;
 

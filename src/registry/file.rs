@@ -39,8 +39,9 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, RegistryError> {
     std::path::absolute(path).map_err(|error| storage(path, "find", &error))
 }
 
-/// The directory that a registry's file is in.
-pub(super) fn directory_of(path: &Path) -> PathBuf {
+/// The state directory: the one that the registry's file is in. Everything else that the program
+/// keeps is below it.
+pub fn state_dir(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
@@ -49,7 +50,7 @@ pub(super) fn directory_of(path: &Path) -> PathBuf {
 
 /// Which file is at the path, after the checks that the header promises.
 pub(super) fn identify(path: &Path) -> Result<Identity, RegistryError> {
-    let directory = directory_of(path);
+    let directory = state_dir(path);
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if is_absent(&error) => {
@@ -75,7 +76,7 @@ pub(super) fn identify(path: &Path) -> Result<Identity, RegistryError> {
 fn check_owner(path: &Path, file: &Path) -> Result<(), RegistryError> {
     let failed = |error| storage(path, "open", &error);
     let owner = fs::symlink_metadata(file).map_err(failed)?.uid();
-    let expected = fs::metadata(directory_of(path)).map_err(failed)?.uid();
+    let expected = fs::metadata(state_dir(path)).map_err(failed)?.uid();
     if owner == 0 || owner == expected {
         return Ok(());
     }
@@ -87,7 +88,7 @@ pub(super) fn create_if_missing(path: &Path) -> Result<(), RegistryError> {
     if fs::symlink_metadata(path).is_ok() {
         return Ok(());
     }
-    let directory = directory_of(path);
+    let directory = state_dir(path);
     make_directory(&directory).map_err(|error| storage(path, "make a directory for", &error))?;
     let draft = draft_path(path);
     let made = build(path, &draft);
@@ -137,7 +138,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        sync_directory(&directory_of(directory))?;
+        sync_directory(&state_dir(directory))?;
     }
     Ok(())
 }
@@ -150,7 +151,7 @@ fn make_private_file(path: &Path) -> io::Result<()> {
     }
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
-    let owner = fs::metadata(directory_of(path))?;
+    let owner = fs::metadata(state_dir(path))?;
     if file.metadata()?.uid() == 0 && owner.uid() != 0 {
         fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
     }

@@ -25,7 +25,7 @@ mod schema;
 
 pub use catalog::Catalog;
 pub use error::RegistryError;
-pub use file::must_exist;
+pub use file::{must_exist, state_dir};
 pub use publish::{NewVersion, Published};
 pub use resolve::{FlowDetail, FlowGate, FlowSummary, Latest};
 pub use schema::Registry;
