@@ -79,8 +79,8 @@ pub const DEFAULT_GRACE_SECONDS: u64 = 25;
 /// The longest such time that can be asked for, in seconds.
 pub const MAX_GRACE_SECONDS: u64 = 3600;
 
-/// Bytes of one flow's source.
-pub const MAX_FLOW_SOURCE_BYTES: u64 = 1 << 20;
+/// Bytes of a flow's source.
+pub const MAX_FLOW_SOURCE_BYTES: usize = 1 << 20;
 
 /// Bytes of stack of a thread that only passes things on.
 pub const SMALL_STACK_BYTES: usize = 256 << 10;
