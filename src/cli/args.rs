@@ -7,6 +7,7 @@
 //! definitions.
 
 use std::env;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use std::time::Duration;
 use clap::builder::{FalseyValueParser, RangedU64ValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-use super::output::Failure;
+use super::exit::Exit;
+use super::output::{Failure, escaped_lines};
 use crate::base::limits::{
     DEFAULT_ACCEPTORS, DEFAULT_GRACE_SECONDS, DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_MAX_QUEUES,
     MAX_ACCEPTORS, MAX_GRACE_SECONDS, MAX_MESSAGE_BYTES, MAX_QUEUES,
@@ -363,6 +365,30 @@ pub struct DlqEntryArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub db: DbArgs,
+}
+
+/// Reads the program's own arguments.
+///
+/// # Errors
+/// They name no command. What there is to say about that has been printed: help and version to
+/// standard output, a wrong usage to standard error in the words of every other error.
+pub fn parse() -> Result<Command, Exit> {
+    let error = match Cli::try_parse() {
+        Ok(cli) => return Ok(cli.command),
+        Err(error) => error,
+    };
+    if !error.use_stderr() {
+        // Help that nobody reads to its end is no failure.
+        let _ = error.print();
+        return Err(Exit::Done);
+    }
+    let text = escaped_lines(&error.render().to_string());
+    let _ = match text.strip_prefix("error: ") {
+        Some(error) => write!(io::stderr(), "nexus: {error}"),
+        // The help, for a command line without a command.
+        None => write!(io::stderr(), "{text}"),
+    };
+    Err(Exit::Usage)
 }
 
 /// The command line as clap knows it, for the man pages.

@@ -1,25 +1,21 @@
 //! From the arguments to a command to an exit status.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use super::args::{Cli, Command, DlqCommand, FlowsCommand};
-use super::exit::Exit;
-use super::output::{escaped_lines, with_standard_streams};
+use super::args::{self, Command, DlqCommand, FlowsCommand};
+use super::output::with_standard_streams;
 use super::{dlq, flows, publish, serve, validate};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return usage(&error).into(),
+    let command = match args::parse() {
+        Ok(command) => command,
+        Err(exit) => return exit.into(),
     };
-    if let Command::Serve(args) = cli.command {
+    if let Command::Serve(args) = command {
         return serve::run(*args);
     }
-    with_standard_streams(|output| match &cli.command {
+    with_standard_streams(|output| match &command {
         Command::Serve(_) => Ok(()),
         Command::Validate(args) => validate::run(args, output),
         Command::Publish(args) => publish::run(args, output),
@@ -30,21 +26,4 @@ pub fn main() -> ExitCode {
         Command::Dlq(DlqCommand::Discard(args)) => dlq::discard(args, output),
     })
     .into()
-}
-
-/// Prints what clap has to say: help and version to standard output, a wrong usage to standard
-/// error in the words of every other error.
-fn usage(error: &clap::Error) -> Exit {
-    if !error.use_stderr() {
-        // Help that nobody reads to its end is no failure.
-        let _ = error.print();
-        return Exit::Done;
-    }
-    let text = escaped_lines(&error.render().to_string());
-    let _ = match text.strip_prefix("error: ") {
-        Some(error) => write!(io::stderr(), "nexus: {error}"),
-        // The help, for a command line without a command.
-        None => write!(io::stderr(), "{text}"),
-    };
-    Exit::Usage
 }

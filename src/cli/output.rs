@@ -111,7 +111,8 @@ impl<'a> Output<'a> {
 /// Runs a command with the process's own streams and gives its exit status.
 pub fn with_standard_streams(command: impl FnOnce(&mut Output<'_>) -> Result<(), Failure>) -> Exit {
     let terminal = io::stdout().is_terminal();
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    // Not locked for the whole command: another thread may have something to log.
+    let (mut out, mut err) = (io::stdout(), io::stderr());
     let mut output = Output::new(&mut out, &mut err, terminal);
     let result = command(&mut output);
     output.finish(result)

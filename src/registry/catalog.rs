@@ -241,8 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_version_reaches_the_snapshot_and_an_unreadable_registry_is_an_error_until_it_can_be_read()
-     {
+    fn a_new_version_is_noticed_and_so_is_a_registry_that_cannot_be_read_for_a_while() {
         let temp = tempfile::tempdir().unwrap();
         let (path, aside) = (temp.path().join("registry.db"), temp.path().join("aside.db"));
         publish(&path, "a", "1");

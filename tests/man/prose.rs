@@ -64,8 +64,8 @@ Each accepts submissions for every flow; each queue is delivered by one of them,
 and another takes over within about a second of its death.
 ";
 
-const VALIDATE: &str = r"Compiles flows and reports what is wrong with them; nothing is stored, and no
-registry is needed.
+const VALIDATE: &str = r"Compiles flows and reports what is wrong with them;
+nothing is stored, and no registry is needed.
 The language is
 .BR flowmarkdown (5).
 .PP
@@ -93,8 +93,8 @@ and
 .BR help .
 ";
 
-const PUBLISH: &str = r"Compiles flows and stores source and compiled form in the registry, each as the next
-version of its (tenant, flow) pair, in one transaction: all files or none.
+const PUBLISH: &str = r"Compiles flows and stores source and compiled form in the registry,
+each as the next version of its (tenant, flow) pair, in one transaction: all files or none.
 A running server uses a new version for the next message that it picks up.
 .PP
 For each file one line says
@@ -144,7 +144,8 @@ with status 1.
 All three commands work beside a running server and without one.
 ";
 
-const DLQ_LIST: &str = r"Lists the dead letters that are neither replayed nor discarded, by tenant, flow and id.
+const DLQ_LIST: &str = r"Lists the dead letters that are neither replayed nor discarded,
+by tenant, flow and id.
 Without any it prints
 .IR DLQ\ is\ empty .
 Payloads are not shown.
@@ -171,8 +172,8 @@ or
 .BR replays .
 ";
 
-const DLQ_REPLAY: &str = r"Appends the payload to the queue as a new message, at the back, and marks the entry
-handled.
+const DLQ_REPLAY: &str = r"Appends the payload to the queue as a new message, at the back,
+and marks the entry handled.
 The new message has an id and a correlation id of its own, starts at attempt 1, and is run by the
 version that is the latest when its turn comes.
 Mend the cause first: a replay into a downstream that still fails uses up its attempts and comes
