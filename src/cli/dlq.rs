@@ -112,6 +112,9 @@ impl Filter {
 
     /// The queues that pass, by tenant and flow.
     fn queues(&self, disk: &dyn Disk, layout: &Layout) -> Result<Vec<QueueName>, Failure> {
+        if let (Some(tenant), Some(flow)) = (&self.tenant, &self.flow) {
+            return Ok(vec![QueueName { tenant: tenant.clone(), flow: flow.clone() }]);
+        }
         let mut queues = queue::list_queues(disk, layout)
             .map_err(|error| Failure::new("cannot list the queues", error))?;
         queues.retain(|queue| {
@@ -125,7 +128,8 @@ impl Filter {
 
 /// The disk and the state directory of a registry.
 fn open(registry: &Path) -> (Arc<dyn Disk>, Layout) {
-    (Arc::new(RealDisk), Layout::new(registry::state_dir(registry)))
+    let state = registry::state_dir(registry);
+    (Arc::new(RealDisk::new(&state)), Layout::new(&state))
 }
 
 /// What was wrong on the way, told after everything that could be read.

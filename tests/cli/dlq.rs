@@ -4,6 +4,7 @@
 //! the document's example.
 
 use std::fs;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use nexus::base::{CorrelationId, QueueName, RetryPolicy, Timestamp};
 use nexus::disk::{Disk, RealDisk};
 use nexus::queue::{Appender, Election, Ending, Layout, Moment, NewMessage, Owner, Step};
 
-use crate::support::{Home, flow};
+use crate::support::{Home, Run, flow};
 
 const SERVICE_UNAVAILABLE: &str =
     "step 'forward': effect handler failed: HTTP 503 Service Unavailable";
@@ -39,8 +40,9 @@ impl Home {
     /// attempts; the others succeed.
     fn dead_letter(&self, flow: &str, count: usize, enqueued: &str, failed: &str, error: &str) {
         let queue = QueueName::parse("acme", flow).unwrap();
-        let layout = Layout::new(self.path().join(".nexus"));
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let state = self.path().join(".nexus");
+        let layout = Layout::new(&state);
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(&state));
         let random = SeededRandom::new(1);
         let (enqueued, failed) = (moment(enqueued), moment(failed));
         let message = |n: usize| NewMessage {
@@ -71,7 +73,7 @@ impl Home {
             };
             owner.settle(vec![(delivery.message.id, ending)], failed, &random).unwrap();
         }
-        owner.close().unwrap();
+        owner.close(failed).unwrap();
     }
 
     fn two_dead_letters() -> Home {
@@ -96,7 +98,6 @@ fn an_empty_dead_letter_queue_says_so() {
 }
 
 #[test]
-#[ignore = "needs the queue engine"]
 fn the_list_is_the_documents_to_the_letter() {
     let home = Home::two_dead_letters();
     let expected = "\
@@ -123,7 +124,6 @@ DLQ: 2 pending message(s)
 }
 
 #[test]
-#[ignore = "needs the queue engine"]
 fn json_rows_have_the_names_of_the_interface_and_no_payload() {
     let home = Home::two_dead_letters();
     let out = home.run(["dlq", "list", "--json"]).done();
@@ -145,7 +145,6 @@ fn json_rows_have_the_names_of_the_interface_and_no_payload() {
 }
 
 #[test]
-#[ignore = "needs the queue engine"]
 fn replay_and_discard_print_what_the_document_says_and_hide_the_entry() {
     let home = Home::two_dead_letters();
     let replay = ["dlq", "replay", "--tenant", "acme", "--flow", "forward-order", "--id", "7"];
@@ -165,7 +164,6 @@ fn replay_and_discard_print_what_the_document_says_and_hide_the_entry() {
 }
 
 #[test]
-#[ignore = "needs the queue engine"]
 fn an_id_of_another_queue_or_a_flow_that_is_gone_leaves_the_entry_untouched() {
     let home = Home::two_dead_letters();
     home.dead_letter("gone", 1, "10:00:00", "10:00:01", NOT_POSITIVE);
@@ -182,7 +180,6 @@ fn an_id_of_another_queue_or_a_flow_that_is_gone_leaves_the_entry_untouched() {
 }
 
 #[test]
-#[ignore = "needs the queue engine"]
 fn a_damaged_entry_is_reported_after_the_others_and_the_exit_status_is_1() {
     let home = Home::new();
     home.publish(&["a"]);
@@ -201,4 +198,33 @@ fn a_damaged_entry_is_reported_after_the_others_and_the_exit_status_is_1() {
     let shown: Vec<&str> = run.out.matches("last_error:  error ").collect();
     assert_eq!(shown.len(), 4);
     assert!(run.err.contains("dlq.log") && run.err.contains("offset"), "{}", run.err);
+}
+
+#[test]
+fn of_twelve_replays_at_once_one_succeeds_and_the_others_are_told() {
+    let home = Home::two_dead_letters();
+    let replays: Vec<_> = (0..12)
+        .map(|_| {
+            let mut command = home.nexus();
+            command.args(["dlq", "replay", "--tenant", "acme", "--flow", "forward-order"]);
+            command.args(["--id", "7"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    let runs: Vec<Run> =
+        replays.into_iter().map(|child| child.wait_with_output().unwrap().into()).collect();
+    let (done, refused): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(|run| run.status == 0);
+    assert_eq!((done.len(), refused.len()), (1, 11));
+    for run in refused {
+        assert!(run.failed().contains("handled already"));
+    }
+}
+
+#[test]
+fn a_registry_named_without_a_directory_is_in_the_working_directory() {
+    let home = Home::two_dead_letters();
+    let mut command = home.nexus();
+    command.args(["dlq", "list", "--db", "registry.db"]).current_dir(home.path().join(".nexus"));
+    let out = Run::from(command.output().unwrap()).done();
+    assert!(out.starts_with("DLQ: 2 pending message(s)\n"), "{out}");
 }
