@@ -296,9 +296,9 @@ fn each_foreign_crate_is_named_in_its_home_only() {
         for (name, homes) in HOMES.iter().filter(|(_, homes)| !homes.is_empty()) {
             let at_home = |home: &&str| match home.ends_with('/') {
                 true => source.name.starts_with(*home),
-                false => source.name == **home,
+                false => source.name == *home,
             };
-            if homes.iter().any(|home| at_home(&home)) {
+            if homes.iter().any(at_home) {
                 continue;
             }
             let spelled = if *name == "xml" { "xml_rs" } else { name };
