@@ -64,9 +64,6 @@ pub const FAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How long a connection to the registry waits for another one's lock.
 pub const REGISTRY_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often the catalog looks whether the registry has changed.
-pub const CATALOG_POLL_INTERVAL: Duration = Duration::from_millis(100);
-
 /// Default number of acceptor threads, each with one connection at a time (`--acceptors`).
 pub const DEFAULT_ACCEPTORS: usize = 512;
 
