@@ -60,3 +60,27 @@ pub const MAX_CORRUPT_BYTES: u64 = 64 << 20;
 
 /// Delay before a registry that could not be read, or a file that could not be written, is tried again.
 pub const FAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// How long a connection to the registry waits for another one's lock.
+pub const REGISTRY_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Default number of acceptor threads, each with one connection at a time (`--acceptors`).
+pub const DEFAULT_ACCEPTORS: usize = 512;
+
+/// The highest number of acceptor threads that can be asked for.
+pub const MAX_ACCEPTORS: usize = 16_384;
+
+/// The highest number of active queues that can be asked for (`--max-queues`).
+pub const MAX_QUEUES: usize = 1 << 20;
+
+/// Default time in seconds that a stopping server gives to what is in flight (`--grace`).
+pub const DEFAULT_GRACE_SECONDS: u64 = 25;
+
+/// The longest such time that can be asked for, in seconds.
+pub const MAX_GRACE_SECONDS: u64 = 3600;
+
+/// Bytes of a flow's source.
+pub const MAX_FLOW_SOURCE_BYTES: usize = 1 << 20;
+
+/// Bytes of stack of a thread that only passes things on.
+pub const SMALL_STACK_BYTES: usize = 256 << 10;
