@@ -57,3 +57,63 @@ pub const MAX_CORRUPT_BYTES: u64 = 64 << 20;
 
 /// Delay before a registry that could not be read, or a file that could not be written, is tried again.
 pub const FAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Default number of threads that serve connections, one each (`--acceptors`).
+pub const DEFAULT_ACCEPTORS: usize = 512;
+
+/// Stack of an acceptor thread, in bytes.
+pub const ACCEPTOR_STACK: usize = 256 << 10;
+
+/// Connections that the kernel keeps waiting for an acceptor.
+pub const LISTEN_BACKLOG: i32 = 1024;
+
+/// Bytes of a request's head: request line, headers and the empty line.
+pub const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// Header lines of a request.
+pub const MAX_HEADERS: usize = 100;
+
+/// How long a request's head may take, from its first byte; for a new connection, from the accept.
+pub const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long a connection may be idle between two requests.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Silence that a body, or a client reading an answer, is granted at most.
+pub const TRANSFER_GRACE: Duration = Duration::from_secs(10);
+
+/// What a body must bring, and a client must read, after the grace, in bytes a second.
+pub const MIN_TRANSFER_RATE: u64 = 1 << 10;
+
+/// How long a submission may go unanswered by its queue before the client is told that the outcome is unknown.
+pub const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long a refused request's body is read and thrown away before its connection is closed.
+pub const LINGER_TIME: Duration = Duration::from_secs(1);
+
+/// Bytes of a refused request's body that are read and thrown away.
+pub const LINGER_BYTES: usize = 64 << 10;
+
+/// What deadlines without progress fall to while other connections wait for an acceptor.
+pub const PRESSED_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How often a connection that waits for its client looks at deadlines, pressure and the stop.
+pub const CONNECTION_TICK: Duration = Duration::from_secs(1);
+
+/// How long an acceptor waits after an accept that failed for want of descriptors or memory.
+pub const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Bytes of a line that gives the size of a chunk, with its extension.
+pub const MAX_CHUNK_LINE: usize = 1 << 10;
+
+/// Bytes of all chunk extensions of one body together.
+pub const MAX_CHUNK_EXTENSIONS: usize = 16 << 10;
+
+/// Bytes of the trailer of a chunked body.
+pub const MAX_TRAILER_BYTES: usize = 8 << 10;
+
+/// Bytes by which a body's memory grows ahead of what has arrived of it.
+pub const BODY_STEP: usize = 64 << 10;
+
+/// Distinct keys that `/dev/flaky` remembers.
+pub const MAX_FLAKY_KEYS: usize = 10_000;
