@@ -19,6 +19,52 @@ pub const MAX_MESSAGE_BYTES: u64 = 64 << 20;
 /// Levels of nesting of a JSON or XML document.
 pub const MAX_DOCUMENT_DEPTH: usize = 128;
 
+/// Attributes of one XML element.
+pub const MAX_XML_ATTRIBUTES: usize = 256;
+
+/// Characters of the name of an XML element or attribute, prefix included.
+pub const MAX_XML_NAME_LEN: usize = 1024;
+
+/// Namespace prefixes that may be declared at one place of an XML document.
+pub const MAX_XML_NAMESPACES: usize = 64;
+
+/// Bytes of a flow's source.
+pub const MAX_FLOW_SOURCE_BYTES: usize = 1 << 20;
+
+/// Steps of a flow, those of its fault handler included.
+pub const MAX_FLOW_STEPS: usize = 256;
+
+/// Levels of nesting of an expression or of a template.
+pub const MAX_EXPRESSION_DEPTH: usize = 64;
+
+/// Bytes that one step of a flow may build: a document of a template, or the values of an expression.
+pub const MAX_BUILT_BYTES: usize = 64 << 20;
+
+/// Default deadline of one run of a flow, in milliseconds (`timeout_ms` of the front matter).
+pub const DEFAULT_FLOW_TIMEOUT_MS: u64 = 300_000;
+
+/// Default deadline of one HTTP call of a step, in milliseconds (`timeout_ms` of the step).
+pub const DEFAULT_EGRESS_TIMEOUT_MS: u64 = 30_000;
+
+/// The longest deadline that a flow or a step can ask for, in milliseconds: one day.
+pub const MAX_FLOW_TIMEOUT_MS: u64 = 86_400_000;
+
+/// Default ceiling on the body of a downstream's answer, in bytes (`max_response_bytes`).
+pub const DEFAULT_MAX_RESPONSE_BYTES: u64 = 1 << 20;
+
+/// Bytes of the status line and headers of a downstream's answer.
+pub const MAX_RESPONSE_HEAD_BYTES: usize = 64 << 10;
+
+/// How long an idle connection to a downstream is kept: shorter than common servers keep theirs, so that a call is
+/// not sent into a connection that is just being closed.
+pub const EGRESS_IDLE_AGE: Duration = Duration::from_secs(3);
+
+/// The longest delay between attempts that a flow can ask for, in milliseconds: 30 days.
+pub const MAX_RETRY_DELAY_MS: u64 = 2_592_000_000;
+
+/// Characters of a flow's `description`.
+pub const MAX_DESCRIPTION_LEN: usize = 200;
+
 /// Bytes of an error text that came from outside, such as a downstream's answer.
 pub const MAX_ERROR_TEXT: usize = 4096;
 
