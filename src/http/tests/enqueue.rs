@@ -32,6 +32,22 @@ fn json_is_kept_byte_for_byte() {
 }
 
 #[test]
+fn xml_is_stored_as_flat_json() {
+    let door = TestDoor::open();
+    let mut client = door.connect();
+    for media_type in ["application/xml", "text/xml; charset=utf-8", "application/soap+xml"] {
+        let line = format!("Content-Type: {media_type}\r\n");
+        let xml = "<order><id>A-1</id></order>";
+        assert_eq!(client.ask(post_to("acme/forward-order", &line, xml)).status, 202);
+        for bad in ["<order>", "{}", "", "<!DOCTYPE o [<!ENTITY x \"y\">]><o>&x;</o>"] {
+            let refused = client.ask(post_to("acme/forward-order", &line, bad));
+            assert_eq!(refused.status, 400, "{bad}");
+        }
+    }
+    assert_eq!(door.queues.payloads(), [r#"{"id":"A-1"}"#; 3]);
+}
+
+#[test]
 fn whoever_is_refused_at_the_gate_is_told_so_before_the_body() {
     // None of these sends a byte of the body that it announces.
     let request = |flow: &str, lines: &str| {
