@@ -19,6 +19,52 @@ pub const MAX_MESSAGE_BYTES: u64 = 64 << 20;
 /// Levels of nesting of a JSON or XML document.
 pub const MAX_DOCUMENT_DEPTH: usize = 128;
 
+/// Attributes of one XML element.
+pub const MAX_XML_ATTRIBUTES: usize = 256;
+
+/// Characters of the name of an XML element or attribute, prefix included.
+pub const MAX_XML_NAME_LEN: usize = 1024;
+
+/// Namespace prefixes that may be declared at one place of an XML document.
+pub const MAX_XML_NAMESPACES: usize = 64;
+
+/// Bytes of a flow's source.
+pub const MAX_FLOW_SOURCE_BYTES: usize = 1 << 20;
+
+/// Steps of a flow, those of its fault handler included.
+pub const MAX_FLOW_STEPS: usize = 256;
+
+/// Levels of nesting of an expression or of a template.
+pub const MAX_EXPRESSION_DEPTH: usize = 64;
+
+/// Bytes that one step of a flow may build: a document of a template, or the values of an expression.
+pub const MAX_BUILT_BYTES: usize = 64 << 20;
+
+/// Default deadline of one run of a flow, in milliseconds (`timeout_ms` of the front matter).
+pub const DEFAULT_FLOW_TIMEOUT_MS: u64 = 300_000;
+
+/// Default deadline of one HTTP call of a step, in milliseconds (`timeout_ms` of the step).
+pub const DEFAULT_EGRESS_TIMEOUT_MS: u64 = 30_000;
+
+/// The longest deadline that a flow or a step can ask for, in milliseconds: one day.
+pub const MAX_FLOW_TIMEOUT_MS: u64 = 86_400_000;
+
+/// Default ceiling on the body of a downstream's answer, in bytes (`max_response_bytes`).
+pub const DEFAULT_MAX_RESPONSE_BYTES: u64 = 1 << 20;
+
+/// Bytes of the status line and headers of a downstream's answer.
+pub const MAX_RESPONSE_HEAD_BYTES: usize = 64 << 10;
+
+/// How long an idle connection to a downstream is kept: shorter than common servers keep theirs, so that a call is
+/// not sent into a connection that is just being closed.
+pub const EGRESS_IDLE_AGE: Duration = Duration::from_secs(3);
+
+/// The longest delay between attempts that a flow can ask for, in milliseconds: 30 days.
+pub const MAX_RETRY_DELAY_MS: u64 = 2_592_000_000;
+
+/// Characters of a flow's `description`.
+pub const MAX_DESCRIPTION_LEN: usize = 200;
+
 /// Bytes of an error text that came from outside, such as a downstream's answer.
 pub const MAX_ERROR_TEXT: usize = 4096;
 
@@ -79,8 +125,64 @@ pub const DEFAULT_GRACE_SECONDS: u64 = 25;
 /// The longest such time that can be asked for, in seconds.
 pub const MAX_GRACE_SECONDS: u64 = 3600;
 
-/// Bytes of a flow's source.
-pub const MAX_FLOW_SOURCE_BYTES: usize = 1 << 20;
-
 /// Bytes of stack of a thread that only passes things on.
 pub const SMALL_STACK_BYTES: usize = 256 << 10;
+/// Default number of threads that serve connections, one each (`--acceptors`).
+pub const DEFAULT_ACCEPTORS: usize = 512;
+
+/// Stack of an acceptor thread, in bytes.
+pub const ACCEPTOR_STACK: usize = 256 << 10;
+
+/// Connections that the kernel keeps waiting for an acceptor.
+pub const LISTEN_BACKLOG: i32 = 1024;
+
+/// Bytes of a request's head: request line, headers and the empty line.
+pub const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// Header lines of a request.
+pub const MAX_HEADERS: usize = 100;
+
+/// How long a request's head may take, from its first byte; for a new connection, from the accept.
+pub const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long a connection may be idle between two requests.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Silence that a body, or a client reading an answer, is granted at most.
+pub const TRANSFER_GRACE: Duration = Duration::from_secs(10);
+
+/// What a body must bring, and a client must read, after the grace, in bytes a second.
+pub const MIN_TRANSFER_RATE: u64 = 1 << 10;
+
+/// How long a submission may go unanswered by its queue before the client is told that the outcome is unknown.
+pub const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long a refused request's body is read and thrown away before its connection is closed.
+pub const LINGER_TIME: Duration = Duration::from_secs(1);
+
+/// Bytes of a refused request's body that are read and thrown away.
+pub const LINGER_BYTES: usize = 64 << 10;
+
+/// What deadlines without progress fall to while other connections wait for an acceptor.
+pub const PRESSED_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How often a connection that waits for its client looks at deadlines, pressure and the stop.
+pub const CONNECTION_TICK: Duration = Duration::from_secs(1);
+
+/// How long an acceptor waits after an accept that failed for want of descriptors or memory.
+pub const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Bytes of a line that gives the size of a chunk, with its extension.
+pub const MAX_CHUNK_LINE: usize = 1 << 10;
+
+/// Bytes of all chunk extensions of one body together.
+pub const MAX_CHUNK_EXTENSIONS: usize = 16 << 10;
+
+/// Bytes of the trailer of a chunked body.
+pub const MAX_TRAILER_BYTES: usize = 8 << 10;
+
+/// Bytes by which a body's memory grows ahead of what has arrived of it.
+pub const BODY_STEP: usize = 64 << 10;
+
+/// Distinct keys that `/dev/flaky` remembers.
+pub const MAX_FLAKY_KEYS: usize = 10_000;

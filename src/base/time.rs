@@ -44,6 +44,14 @@ impl Timestamp {
         self.text(SecondsFormat::Millis)
     }
 
+    /// The date of an HTTP message (RFC 9110, 5.6.7): `Sun, 09 Aug 2026 14:02:11 GMT`.
+    pub fn to_http_date(self) -> String {
+        match DateTime::<Utc>::from_timestamp_millis(self.0) {
+            Some(time) => time.format("%a, %d %b %Y %H:%M:%S GMT").to_string(),
+            None => String::from("Thu, 01 Jan 1970 00:00:00 GMT"),
+        }
+    }
+
     fn text(self, format: SecondsFormat) -> String {
         match DateTime::<Utc>::from_timestamp_millis(self.0) {
             Some(time) => time.to_rfc3339_opts(format, true),
@@ -99,6 +107,7 @@ mod tests {
         let moment = Timestamp::from_millis(1_786_284_131_250);
         assert_eq!(moment.to_seconds_text(), "2026-08-09T14:02:11Z");
         assert_eq!(moment.to_millis_text(), "2026-08-09T14:02:11.250Z");
+        assert_eq!(moment.to_http_date(), "Sun, 09 Aug 2026 14:02:11 GMT");
     }
 
     #[test]
