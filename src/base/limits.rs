@@ -93,3 +93,9 @@ pub const MAX_THINNED_CAUSES: usize = 1024;
 
 /// Servers on one state directory whose locks are looked at.
 pub const MAX_SERVERS: usize = 1024;
+
+/// Bytes on the state directory's device below which the server is not ready.
+pub const MIN_FREE_BYTES: u64 = 1 << 20;
+
+/// How often the door's snapshot of the registry is compared with the file.
+pub const CATALOG_POLL: Duration = Duration::from_millis(200);

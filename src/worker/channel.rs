@@ -34,7 +34,7 @@ pub(super) enum Command {
 }
 
 /// Tells whoever waits for it, by being dropped, that what was asked for is done.
-pub(super) struct DoneSignal(#[expect(dead_code, reason = "held for its drop")] Sender<Never>);
+pub(super) struct DoneSignal(Sender<Never>);
 
 /// No value: a channel of these can only be closed.
 #[derive(Debug, PartialEq)]

@@ -7,13 +7,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::base::QueueName;
-use crate::base::limits::{MAX_SERVERS, POLL_INTERVAL};
+use crate::base::limits::{CLOSE_DEADLINE, MAX_SERVERS, POLL_INTERVAL};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::journal::{Event, Kind};
 use crate::queue::{self, QueueError, Wake, WakeReader};
@@ -27,32 +26,43 @@ const LOCK_SUFFIX: &str = ".lock";
 /// The running thread; it ends when this is dropped or stopped.
 pub struct Janitor {
     stop: DoneSignal,
-    thread: JoinHandle<()>,
+    ended: Receiver<Never>,
 }
 
 impl Janitor {
-    /// Takes this server's lock and starts the thread, which first starts every queue that has work.
+    /// Takes this server's lock and starts the thread, which first starts every queue that has work, if it is to
+    /// `resume` them.
     ///
     /// # Errors
     /// The server's lock file cannot be made or locked, or there is no thread.
-    pub fn start(around: Arc<Surroundings>, roster: Arc<Roster>) -> io::Result<Janitor> {
+    pub fn start(
+        around: Arc<Surroundings>,
+        roster: Arc<Roster>,
+        resume: bool,
+    ) -> io::Result<Janitor> {
         let servers = Servers::register(&*around.disk, &around.layout.servers_dir(), || {
             around.random.uuid_v4()
         })?;
         let (stop, stopped) = DoneSignal::new();
+        let (alive, ended) = DoneSignal::new();
         let wake = WakeReader::open(Arc::clone(&around.disk), &around.layout);
         let rounds = Rounds { around, roster, servers, wake };
-        let thread = std::thread::Builder::new()
-            .name("janitor".into())
-            .spawn(move || rounds.work(&stopped))?;
-        Ok(Janitor { stop, thread })
+        std::thread::Builder::new().name("janitor".into()).spawn(move || {
+            if resume {
+                rounds.start_all_with_work();
+            }
+            rounds.work(&stopped);
+            drop(alive);
+        })?;
+        Ok(Janitor { stop, ended })
     }
 
-    /// Ends the thread and gives the server's lock up.
+    /// Ends the thread and gives the server's lock up, so that other servers look after what is left. Waits no longer
+    /// than [`CLOSE_DEADLINE`]: a disk that does not answer holds up nobody else.
     pub fn stop(self) {
         drop(self.stop);
-        // It looks up at least every 500 ms; a panic in it has been said on standard error.
-        let _ = self.thread.join();
+        // Nothing is ever sent: it ends with the thread, or with the deadline.
+        let _ = self.ended.recv_timeout(CLOSE_DEADLINE);
     }
 }
 
@@ -65,7 +75,6 @@ struct Rounds {
 
 impl Rounds {
     fn work(mut self, stopped: &Receiver<Never>) {
-        self.start_all_with_work();
         while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             self.round();
         }

@@ -72,7 +72,7 @@ enum Stage {
     /// It works.
     Working,
     /// It starts nothing; the signal is dropped when nothing is in flight.
-    Quiescing(DoneSignal),
+    Quiescing(#[expect(dead_code, reason = "held for its drop")] DoneSignal),
     /// It starts nothing, and nothing is in flight.
     Quiet,
     /// To be closed; the signal is dropped when that is done.

@@ -40,8 +40,18 @@ pub struct Roster {
 #[derive(Default)]
 struct Active {
     queues: HashMap<QueueName, Arc<Inbox>>,
-    /// Set once the process stops: no queue becomes active any more.
-    stopping: bool,
+    phase: Phase,
+}
+
+/// How far the process is on its way to its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Working,
+    /// Queues accept, and start no delivery.
+    Quiescing,
+    /// No queue becomes active any more.
+    Closing,
 }
 
 impl Roster {
@@ -102,24 +112,31 @@ impl Roster {
         shorten(problems)
     }
 
-    /// Stops every queue: nothing further is started, what is in flight is waited for until `grace` is over and then
-    /// given back, files are synced and closed. Takes no longer than `grace` and [`CLOSE_DEADLINE`]. Queues accept
-    /// until they close, so that flows in flight can still publish; the doors must be closed before.
+    /// Has every queue start nothing further, and waits until nothing is in flight or the deadline is past. Queues go on
+    /// accepting, so that flows in flight can publish and the doors' last messages are stored.
+    pub fn quiesce(&self, until: Instant) {
+        let inboxes = self.enter(Phase::Quiescing);
+        // What is still in flight at the deadline is given back when its queue closes.
+        let _ = tell_all(&inboxes, Command::Quiesce, until);
+    }
+
+    /// Closes every queue: what is in flight is given back uncharged, files are synced and closed. Takes no longer than
+    /// [`CLOSE_DEADLINE`]. The doors must be closed before.
     ///
     /// # Errors
     /// The number of queues that did not close in time, for instance because their disk does not answer.
-    pub fn stop(&self, grace: Duration) -> Result<(), usize> {
-        let inboxes: Vec<Arc<Inbox>> = {
-            let mut active = self.active.write().unwrap_or_else(PoisonError::into_inner);
-            active.stopping = true;
-            active.queues.values().cloned().collect()
-        };
-        let until = Instant::now() + grace;
-        tell_all(&inboxes, Command::Quiesce, until);
+    pub fn close(&self) -> Result<(), usize> {
+        let inboxes = self.enter(Phase::Closing);
         match tell_all(&inboxes, Command::Close, Instant::now() + CLOSE_DEADLINE) {
             true => Ok(()),
             false => Err(self.active_queues().max(1)),
         }
+    }
+
+    fn enter(&self, phase: Phase) -> Vec<Arc<Inbox>> {
+        let mut active = self.active.write().unwrap_or_else(PoisonError::into_inner);
+        active.phase = phase;
+        active.queues.values().cloned().collect()
     }
 
     /// The queues as a running flow sees them: it holds no acceptor, so only the channel's own bound holds.
@@ -156,7 +173,7 @@ impl Roster {
     /// The queue's inbox, with a new owner thread behind it unless it has a living one.
     fn start(&self, queue: &QueueName) -> Result<Arc<Inbox>, String> {
         let mut active = self.active.write().unwrap_or_else(PoisonError::into_inner);
-        if active.stopping {
+        if active.phase == Phase::Closing {
             return Err("the server is stopping".into());
         }
         let replaces = match active.queues.get(queue) {
@@ -170,6 +187,10 @@ impl Roster {
         let inbox = self.spawn(queue).map_err(|error| {
             format!("no worker can be started for queue {queue}: no thread: {error}")
         })?;
+        if active.phase == Phase::Quiescing {
+            // Nobody waits for it: it has nothing in flight.
+            inbox.tell(Command::Quiesce(DoneSignal::new().0));
+        }
         active.queues.insert(queue.clone(), Arc::clone(&inbox));
         Ok(inbox)
     }
