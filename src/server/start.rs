@@ -72,8 +72,7 @@ impl Server {
     pub fn start(config: &ServerConfig) -> Result<Server, StartError> {
         check(config)?;
         raise_open_files();
-        Registry::create(&config.registry)
-            .map_err(|why| StartError::part("the registry", why))?;
+        Registry::create(&config.registry).map_err(|why| StartError::part("the registry", why))?;
         let catalog = Catalog::start(&config.registry, CATALOG_POLL)
             .map_err(|why| StartError::part("the registry", why))?;
         let around = Arc::new(surroundings(config));
