@@ -204,6 +204,7 @@ fn greet(config: &ServerConfig, address: SocketAddr) {
 mod tests {
     use super::*;
     use std::io;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_state_directory_is_that_of_the_registry() {
@@ -214,9 +215,10 @@ mod tests {
     #[test]
     fn a_directory_that_cannot_be_written_is_named_with_owner_and_mode() {
         let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o500)).unwrap();
         let text = unwritable(dir.path(), &io::ErrorKind::PermissionDenied.into());
         let path = dir.path().to_str().unwrap();
-        assert!(text.contains(path) && text.contains("mode 0700"), "{text}");
+        assert!(text.contains(path) && text.contains("mode 0500"), "{text}");
         let missing = dir.path().join("none");
         let text = unwritable(&missing, &io::ErrorKind::PermissionDenied.into());
         assert!(text.contains("cannot make it"), "{text}");

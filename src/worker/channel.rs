@@ -90,6 +90,9 @@ pub(super) struct Trouble {
     pub(super) since: Duration,
 }
 
+/// A submission with who waits for its answer.
+pub(super) type Carried = (Submission, Box<dyn Reply>);
+
 /// The owner has closed the channel; nothing was sent.
 #[derive(Debug)]
 pub(super) struct Closed<T>(pub(super) T);
@@ -119,7 +122,7 @@ impl Inbox {
         reply: Box<dyn Reply>,
         limit: usize,
         now: impl FnOnce() -> Duration,
-    ) -> Result<(), Closed<(Submission, Box<dyn Reply>)>> {
+    ) -> Result<(), Closed<Carried>> {
         let size = submission.payload.len();
         let before = self.load.fetch_add(1, Ordering::AcqRel);
         if before & CLOSED != 0 {

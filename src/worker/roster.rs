@@ -22,7 +22,7 @@ use crate::base::limits::{
 use crate::worker::channel::{Closed, Command, DoneSignal, Inbox, Never};
 use crate::worker::files::QueueFiles;
 use crate::worker::inbox::{Refusal, Reply, Submission, Submit};
-use crate::worker::owner::OwnerThread;
+use crate::worker::owner::{OwnerThread, Post};
 use crate::worker::runner::{Runners, Seat};
 use crate::worker::surroundings::Surroundings;
 use crate::worker::tenure::Tenure;
@@ -210,10 +210,15 @@ impl Roster {
             queues: self.for_flows(),
         };
         let files = QueueFiles { around: Arc::clone(&self.around), queue: queue.clone() };
+        let post = Post {
+            queue: queue.clone(),
+            inbox: Arc::clone(&inbox),
+            clock: Arc::clone(&self.around.clock),
+            random: Arc::clone(&self.around.random),
+            journal: Arc::clone(&self.around.journal),
+        };
         let owner = OwnerThread::new(
-            Arc::clone(&self.around),
-            queue.clone(),
-            Arc::clone(&inbox),
+            post,
             Tenure::new(Box::new(files)),
             Runners::new(Box::new(move |jobs| seat.clone().start(jobs))),
         );

@@ -10,7 +10,7 @@ use crate::base::time::Clock;
 use crate::disk::Disk;
 use crate::flow::effect::HttpEgress;
 use crate::journal::Journal;
-use crate::queue::{Layout, Moment};
+use crate::queue::Layout;
 
 /// What every owner, runner and janitor thread of a process shares.
 pub struct Surroundings {
@@ -39,11 +39,4 @@ pub struct Limits {
     pub max_queues: usize,
     /// Submissions from the doors that may wait on one queue: at most half of the acceptors.
     pub max_waiting: usize,
-}
-
-impl Surroundings {
-    /// Both clocks, read together.
-    pub(super) fn moment(&self) -> Moment {
-        Moment { wall: self.clock.now(), boot: self.clock.boot() }
-    }
 }
