@@ -34,6 +34,9 @@ pub const MAX_CHANNEL_BYTES: usize = 64 << 20;
 /// Deliveries of one queue that may be in flight at once (the highest `queue_concurrency`).
 pub const MAX_IN_FLIGHT: usize = 64;
 
+/// First deliveries that may be settled behind one that is not: after a crash all of them come again.
+pub const MAX_OUT_OF_ORDER: usize = 4096;
+
 /// Crashes of the process during one message's run after which it is dead-lettered.
 pub const MAX_CRASHES: u32 = 5;
 

@@ -119,7 +119,7 @@ fn surroundings(config: &ServerConfig) -> Surroundings {
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     Surroundings {
         disk: Arc::new(RealDisk::new(dir)),
-        layout: Layout::new(dir.to_owned()),
+        layout: Layout::new(dir),
         registry: config.registry.clone(),
         clock: Arc::clone(&clock),
         random,

@@ -50,12 +50,11 @@ pub(super) trait OwnFiles: Send {
         now: Moment,
         random: &dyn Random,
     ) -> Result<Vec<Settled>, QueueError>;
-    fn give_back(&mut self, id: MessageId);
     fn sync_checkpoint(&mut self, now: Moment, force: bool) -> Result<(), QueueError>;
     fn checkpoint_due(&self) -> Option<Duration>;
     fn poll(&mut self, now: Moment) -> Result<bool, QueueError>;
     fn take_reports(&mut self) -> Vec<Report>;
-    fn close(self: Box<Self>) -> Result<(), QueueError>;
+    fn close(self: Box<Self>, now: Moment) -> Result<(), QueueError>;
 }
 
 /// The files of one queue in the state directory.
@@ -83,7 +82,7 @@ impl AppendFiles for Appender {
     fn elect(self: Box<Self>, now: Moment) -> Result<Elected, QueueError> {
         Ok(match Owner::elect(*self, now)? {
             Election::Won(owner) => Elected::Won(owner),
-            Election::Lost(appender) => Elected::Lost(Box::new(appender)),
+            Election::Lost(appender) => Elected::Lost(appender),
         })
     }
 }
@@ -106,10 +105,6 @@ impl OwnFiles for Owner {
         Owner::settle(self, endings, now, random)
     }
 
-    fn give_back(&mut self, id: MessageId) {
-        Owner::give_back(self, id);
-    }
-
     fn sync_checkpoint(&mut self, now: Moment, force: bool) -> Result<(), QueueError> {
         Owner::sync_checkpoint(self, now, force)
     }
@@ -126,7 +121,7 @@ impl OwnFiles for Owner {
         Owner::take_reports(self)
     }
 
-    fn close(self: Box<Self>) -> Result<(), QueueError> {
-        Owner::close(self)
+    fn close(self: Box<Self>, now: Moment) -> Result<(), QueueError> {
+        Owner::close(self, now)
     }
 }

@@ -45,7 +45,7 @@ impl Janitor {
         })?;
         let (stop, stopped) = DoneSignal::new();
         let (alive, ended) = DoneSignal::new();
-        let wake = WakeReader::open(Arc::clone(&around.disk), &around.layout);
+        let wake = WakeReader::new(Arc::clone(&around.disk), &around.layout);
         let rounds = Rounds { around, roster, servers, wake };
         std::thread::Builder::new().name("janitor".into()).spawn(move || {
             if resume {

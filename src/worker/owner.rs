@@ -15,7 +15,7 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ use crate::worker::channel::{Command, DoneSignal, Inbox};
 use crate::worker::commit::{Batch, Stored, refusal};
 use crate::worker::inbox::Refusal;
 use crate::worker::report::report_fault;
-use crate::worker::runner::{Ended, Runners, Trace, panic_text};
+use crate::worker::runner::{Ended, Job, Runners, Trace, panic_text};
 use crate::worker::tenure::Tenure;
 
 /// What an owner thread is given besides its files and its runners.
@@ -69,6 +69,8 @@ pub(super) struct OwnerThread {
     ended: Vec<Ended>,
     /// What is at a runner, of this tenure and of earlier ones.
     in_flight: Vec<(u32, MessageId)>,
+    /// Deliveries that could not be tried, by id. They are handed to a runner before any other.
+    held: VecDeque<Job>,
     /// What the events about unsettled endings will say.
     traces: HashMap<MessageId, Trace>,
     /// How many deliveries may be in flight; 1 until a flow says otherwise.
@@ -118,6 +120,7 @@ impl OwnerThread {
             batch: Batch::default(),
             ended: Vec::new(),
             in_flight: Vec::with_capacity(MAX_IN_FLIGHT),
+            held: VecDeque::new(),
             traces: HashMap::new(),
             concurrency: 1,
             due: Due { poll: now, retry: None, settle: None, start: Duration::ZERO },
@@ -194,6 +197,14 @@ impl OwnerThread {
         }
     }
 
+    /// When something may be there to be started: a held delivery, or a retry.
+    fn starts_at(&self) -> Option<Duration> {
+        match self.held.is_empty() {
+            false => Some(self.due.start),
+            true => self.due.retry.map(|due| due.max(self.due.start)),
+        }
+    }
+
     /// The earliest of what is due, as the channel counts time.
     fn deadline(&mut self) -> Instant {
         let starting = matches!(self.stage, Stage::Working);
@@ -204,7 +215,7 @@ impl OwnerThread {
                 Some(self.due.poll),
                 self.due.settle,
                 // What may not start yet, or has no runner, is no reason to wake.
-                self.due.retry.filter(|_| starting && !full).map(|due| due.max(self.due.start)),
+                self.starts_at().filter(|_| starting && !full),
                 self.tenure.owned().and_then(|files| files.checkpoint_due()),
             ],
         };
@@ -228,15 +239,10 @@ impl OwnerThread {
         let _ = catch_unwind(closing);
     }
 
-    /// Gives back what is in flight, syncs, closes, and refuses what came too late.
-    fn finish(mut self, commands: &Receiver<Command>) {
-        let number = self.tenure.number();
-        if let Some(files) = self.tenure.owned() {
-            for (_, id) in self.in_flight.iter().filter(|(tenure, _)| *tenure == number) {
-                files.give_back(*id);
-            }
-        }
-        let closed = catch_unwind(AssertUnwindSafe(|| self.tenure.end()));
+    /// Syncs and closes, which gives back what is in flight, uncharged; refuses what came too late.
+    fn finish(self, commands: &Receiver<Command>) {
+        let now = self.post.moment();
+        let closed = catch_unwind(AssertUnwindSafe(|| self.tenure.end(now)));
         if let Ok(Err(error)) = closed {
             report_fault(&self.post.journal, &self.post.queue, &error);
         }

@@ -1,14 +1,15 @@
 //! What became of deliveries, as events.
 //!
-//! The queue's files say what a settlement was; the [`Trace`] kept from the run says the rest: the correlation id, the
-//! offset and the time that it took. Not here: settling itself (`queue`), when it is done (`owner`).
+//! The queue's files say what a settlement was; the [`Trace`] kept from the run says the rest: where the message lies,
+//! and how long it took. Not here: settling itself (`queue`), when it is done (`owner`).
 
 use crate::base::QueueName;
 use crate::journal::{Event, Journal, Kind};
 use crate::queue::{FaultKind, QueueError, Report, Settled, Settlement};
 use crate::worker::runner::{Done, Trace};
 
-/// Reports one settlement. `trace` is missing where the run was not this process's.
+/// Reports one settlement. `trace` is missing where no run of this process
+/// led to it.
 pub(super) fn report_settled(
     journal: &Journal,
     queue: &QueueName,
@@ -16,19 +17,18 @@ pub(super) fn report_settled(
     trace: Option<&Trace>,
 ) {
     let event = |kind| {
-        let event = Event::of(kind, queue).attempt(settled.attempt);
+        let message = &settled.message;
+        let event =
+            Event::of(kind, queue).correlation_id(&message.correlation_id).attempt(settled.attempt);
         match trace {
-            Some(trace) => event
-                .message(settled.id, trace.offset)
-                .correlation_id(&trace.correlation_id)
-                .duration_ms(trace.duration_ms),
-            None => event.id(settled.id),
+            Some(trace) => event.message(message.id, trace.offset).duration_ms(trace.duration_ms),
+            None => event.id(message.id),
         }
     };
     let done = trace.and_then(|trace| trace.done);
     let event = match &settled.what {
         Settlement::Acknowledged => acknowledged(event, done),
-        Settlement::Rescheduled { due_at, delay_ms: _, error } => {
+        Settlement::Rescheduled { due_at, error, .. } => {
             event(Kind::QueueRetry).outcome("failed").due_at(*due_at).error(error)
         }
         Settlement::DeadLettered { reason, error } => {

@@ -10,7 +10,7 @@
 //! | no such flow in the registry | acknowledged, and reported as dropped |
 //! | failed, panicked | failed: rescheduled or dead-lettered by the flow's policy |
 //! | the stored flow is corrupt | dead-lettered at once |
-//! | the registry cannot be read | not tried: it comes again, and is not charged |
+//! | the registry cannot be read | not tried: the job goes back to the owner, and is not charged |
 
 use std::any::Any;
 use std::io;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::base::limits::{MAX_IN_FLIGHT, RUNNER_STACK};
-use crate::base::{CorrelationId, MessageId, QueueName};
+use crate::base::{MessageId, QueueName};
 use crate::flow::{Context, DeliveryContext, Effects, Failure, Flow, Outcome};
 use crate::queue::{Delivery, Ending};
 use crate::worker::channel::{Command, Inbox};
@@ -30,6 +30,7 @@ use crate::worker::resolve::{RegistryReader, Resolved, Resolver};
 use crate::worker::surroundings::Surroundings;
 
 /// A delivery to be run.
+#[derive(Debug)]
 pub(super) struct Job {
     /// Of which tenure of the owner it is.
     pub(super) tenure: u32,
@@ -52,9 +53,8 @@ pub(super) struct Ended {
 }
 
 /// What the events about a delivery say, and the queue's files do not keep.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Trace {
-    pub(super) correlation_id: CorrelationId,
     pub(super) offset: u64,
     pub(super) duration_ms: u64,
     /// How it ended, if it was acknowledged.
@@ -68,8 +68,8 @@ pub(super) enum End {
     Done(Done),
     /// It failed, or its flow is corrupt.
     Failed(Ending),
-    /// It was not run, for this reason.
-    NotTried(String),
+    /// It was not run, for this reason; the job comes back.
+    NotTried(Job, String),
 }
 
 /// Why a message leaves the queue.
@@ -121,6 +121,14 @@ impl Runners {
     }
 }
 
+/// What came of trying to run a delivery.
+enum Run {
+    /// It ended so, by a flow of this concurrency.
+    Ended(End, Option<usize>),
+    /// It was not run, for this reason.
+    NotTried(String),
+}
+
 /// What a runner thread works with.
 #[derive(Clone)]
 pub(super) struct Seat {
@@ -155,26 +163,24 @@ impl Seat {
         let delivery = &job.delivery;
         let run = AssertUnwindSafe(|| self.resolve_and_run(delivery, reader, resolver));
         // A panic of the run itself is caught within; here it can only be the registry's.
-        let (end, concurrency) = catch_unwind(run).unwrap_or_else(|panic| {
-            (End::NotTried(format!("reading the registry panicked: {}", panic_text(&*panic))), None)
+        let run = catch_unwind(run).unwrap_or_else(|panic| {
+            Run::NotTried(format!("reading the registry panicked: {}", panic_text(&*panic)))
         });
         let took = self.around.clock.boot().saturating_sub(began);
-        let done = match &end {
-            End::Done(done) => Some(*done),
-            End::Failed(_) | End::NotTried(_) => None,
-        };
-        Ended {
-            tenure: job.tenure,
-            id: delivery.message.id,
-            trace: Trace {
-                correlation_id: job.delivery.message.correlation_id,
-                offset: job.delivery.offset,
-                duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                done,
+        let trace = Trace {
+            offset: delivery.offset,
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            done: match &run {
+                Run::Ended(End::Done(done), _) => Some(*done),
+                Run::Ended(..) | Run::NotTried(_) => None,
             },
-            end,
-            concurrency,
-        }
+        };
+        let (tenure, id) = (job.tenure, delivery.message.id);
+        let (end, concurrency) = match run {
+            Run::Ended(end, concurrency) => (end, concurrency),
+            Run::NotTried(why) => (End::NotTried(job, why), None),
+        };
+        Ended { tenure, id, trace, end, concurrency }
     }
 
     fn resolve_and_run(
@@ -182,15 +188,17 @@ impl Seat {
         delivery: &Delivery,
         reader: &RegistryReader,
         resolver: &mut Resolver,
-    ) -> (End, Option<usize>) {
+    ) -> Run {
         match resolver.latest(reader) {
-            Err(error) => (End::NotTried(error.to_string()), None),
-            Ok(Resolved::Missing) => (End::Done(Done::NoSuchFlow), None),
+            Err(error) => Run::NotTried(error.to_string()),
+            Ok(Resolved::Missing) => Run::Ended(End::Done(Done::NoSuchFlow), None),
             Ok(Resolved::Corrupt(error)) => {
-                (End::Failed(Ending::CorruptArtifact { error: error.clone() }), None)
+                let ending = Ending::CorruptArtifact { error: error.clone() };
+                Run::Ended(End::Failed(ending), None)
             }
             Ok(Resolved::Flow { version, flow }) => {
-                (self.run_flow(delivery, *version, flow, reader), Some(flow.concurrency()))
+                let end = self.run_flow(delivery, *version, flow, reader);
+                Run::Ended(end, Some(flow.concurrency()))
             }
         }
     }
@@ -268,7 +276,7 @@ pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Timestamp;
+    use crate::base::{CorrelationId, Timestamp};
     use crate::queue::Message;
 
     fn job(id: u64) -> Job {
@@ -281,7 +289,7 @@ mod tests {
             correlation_id: CorrelationId::parse(b"t").unwrap(),
             payload: b"{}".to_vec(),
         };
-        Job { tenure: 1, delivery: Delivery { message, offset: 0, attempt: 1 } }
+        Job { tenure: 1, delivery: Delivery { message: Arc::new(message), offset: 0, attempt: 1 } }
     }
 
     #[test]

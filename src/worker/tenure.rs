@@ -134,14 +134,14 @@ impl Tenure {
         let closed = State::Closed { why, open_at: now.boot + FAULT_RETRY_DELAY };
         if let State::Owning(files) = std::mem::replace(&mut self.state, closed) {
             // The files are given up because they failed; recovery reads them anew whatever this says.
-            let _ = files.close();
+            let _ = files.close(now);
         }
     }
 
     /// Closes what is open for good: syncs, and gives the lock up.
-    pub(super) fn end(self) -> Result<(), QueueError> {
+    pub(super) fn end(self, now: Moment) -> Result<(), QueueError> {
         match self.state {
-            State::Owning(files) => files.close(),
+            State::Owning(files) => files.close(now),
             State::Closed { .. } | State::Appending { .. } => Ok(()),
         }
     }

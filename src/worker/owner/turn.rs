@@ -100,14 +100,12 @@ impl OwnerThread {
         self.after_settling(result, now);
     }
 
-    /// Sorts the runs that have ended: what is to be settled, what is given back, what is of an earlier tenure.
+    /// Sorts the runs that have ended: what is to be settled, what is to be run once more, what is of an earlier
+    /// tenure and has been forgotten with its files.
     fn take_endings(&mut self, now: Moment) -> Vec<(MessageId, Ending)> {
         let number = self.tenure.number();
         let ended = std::mem::take(&mut self.ended);
-        let Some(files) = self.tenure.owned() else { return Vec::new() };
         let mut endings = Vec::with_capacity(ended.len());
-        let mut not_tried = None;
-        // An earlier tenure's message has been forgotten with its files, and comes again.
         for Ended { id, trace, end, concurrency, .. } in
             ended.into_iter().filter(|ended| ended.tenure == number)
         {
@@ -117,17 +115,13 @@ impl OwnerThread {
             let ending = match end {
                 End::Done(_) => Ending::Acknowledge,
                 End::Failed(ending) => ending,
-                End::NotTried(why) => {
-                    files.give_back(id);
-                    not_tried = Some(why);
+                End::NotTried(job, why) => {
+                    self.hold(job, why, Kind::RegistryUnavailable, now);
                     continue;
                 }
             };
             self.traces.insert(id, trace);
             endings.push((id, ending));
-        }
-        if let Some(why) = not_tried {
-            self.hold_starts(why, Kind::RegistryUnavailable, now);
         }
         endings
     }
@@ -135,11 +129,7 @@ impl OwnerThread {
     fn after_settling(&mut self, result: Result<Vec<Settled>, QueueError>, now: Moment) {
         match result {
             Ok(settled) => {
-                for settled in settled {
-                    let trace = self.traces.remove(&settled.id);
-                    let journal = &self.post.journal;
-                    report_settled(journal, &self.post.queue, &settled, trace.as_ref());
-                }
+                self.report_settled(&settled);
                 if self.due.settle.take().is_some() {
                     self.post.inbox.clear_trouble(Part::Settling);
                 }
@@ -183,15 +173,20 @@ impl OwnerThread {
         }
         self.due.retry = None;
         while self.in_flight.len() < self.concurrency {
+            if let Some(job) = self.held.pop_front() {
+                if self.hand_over(job, now) {
+                    continue;
+                }
+                return;
+            }
+            let number = self.tenure.number();
             let Some(files) = self.tenure.owned() else { return };
             match files.next(now) {
                 Ok(Step::Deliver(delivery)) => {
-                    let job = Job { tenure: self.tenure.number(), delivery };
                     self.idle_since = now.boot;
-                    if !self.hand_over(job, now) {
-                        return;
-                    }
+                    self.held.push_back(Job { tenure: number, delivery });
                 }
+                Ok(Step::Settled(settled)) => self.report_settled(&settled),
                 Ok(Step::Wait(Some(after))) => {
                     self.due.retry = Some(now.boot + after);
                     self.idle_since = now.boot;
@@ -219,22 +214,29 @@ impl OwnerThread {
                 true
             }
             Err((job, error)) => {
-                if let Some(files) = self.tenure.owned() {
-                    files.give_back(job.delivery.message.id);
-                }
                 let why = format!("no thread can be started to run its flow: {error}");
-                self.hold_starts(why, Kind::QueueFault, now);
+                self.hold(job, why, Kind::QueueFault, now);
                 false
             }
         }
     }
 
-    /// Starts nothing for a second: what a delivery needs is not there.
-    fn hold_starts(&mut self, why: String, kind: Kind, now: Moment) {
+    /// Keeps a delivery that could not be tried. It goes first when deliveries start again, in a second: nothing
+    /// behind it starts before it, and its attempt is not charged.
+    fn hold(&mut self, job: Job, why: String, kind: Kind, now: Moment) {
         self.post.journal.record(&Event::of(kind, &self.post.queue).error(&why));
         self.post.inbox.set_trouble(Part::Running, why, now.boot);
+        let later = |other: &Job| other.delivery.message.id > job.delivery.message.id;
+        let place = self.held.iter().position(later).unwrap_or(self.held.len());
+        self.held.insert(place, job);
         self.due.start = now.boot + FAULT_RETRY_DELAY;
-        self.due.retry = Some(self.due.start);
+    }
+
+    fn report_settled(&mut self, settled: &[Settled]) {
+        for settled in settled {
+            let trace = self.traces.remove(&settled.message.id);
+            report_settled(&self.post.journal, &self.post.queue, settled, trace.as_ref());
+        }
     }
 
     fn sync_checkpoint(&mut self, now: Moment) {
@@ -259,6 +261,7 @@ impl OwnerThread {
     }
 
     fn quiesce(&mut self) {
+        // A held delivery is not in flight at a runner: closing gives it back.
         let settled = self.in_flight.is_empty() && self.due.settle.is_none();
         if settled && matches!(self.stage, Stage::Quiescing(_)) {
             self.stage = Stage::Quiet;
@@ -269,8 +272,9 @@ impl OwnerThread {
     fn fault(&mut self, error: &QueueError, now: Moment) {
         report_fault(&self.post.journal, &self.post.queue, error);
         match error.kind {
-            FaultKind::Poisoned | FaultKind::Io => self.give_up_files(error, now),
-            FaultKind::NoRoom | FaultKind::Locked => {
+            FaultKind::Poisoned => self.give_up_files(error, now),
+            // Nothing is lost, and the same can be tried again.
+            FaultKind::NoRoom | FaultKind::Locked | FaultKind::Io => {
                 self.post.inbox.set_trouble(Part::Reading, error.text.clone(), now.boot);
                 self.due.start = now.boot + FAULT_RETRY_DELAY;
                 self.due.poll = self.due.start;
@@ -284,13 +288,14 @@ impl OwnerThread {
         self.post.journal.record(&event);
         self.post.inbox.set_trouble(Part::Files, error.text.clone(), now.boot);
         self.tenure.close(error.text.clone(), now);
+        self.held.clear();
         self.traces.clear();
         self.due.settle = None;
     }
 
     fn park_if_idle(&mut self, now: Moment) {
         let idle = now.boot.saturating_sub(self.idle_since) >= PARK_AFTER;
-        if !idle || !self.in_flight.is_empty() {
+        if !idle || !self.in_flight.is_empty() || !self.held.is_empty() {
             return;
         }
         let synced = self.tenure.owned().is_some_and(|files| files.checkpoint_due().is_none());
