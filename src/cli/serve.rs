@@ -34,8 +34,11 @@ fn told(error: StartError) -> Failure {
 }
 
 fn config(args: &ServeArgs) -> Result<ServerConfig, Failure> {
+    let registry = args.db.registry()?;
+    let registry = std::path::absolute(&registry)
+        .map_err(|error| Failure::new(format!("cannot find {}", registry.display()), error))?;
     Ok(ServerConfig {
-        registry: args.db.registry()?,
+        registry,
         listen: args.listen,
         dev: args.dev,
         acceptors: args.acceptors,

@@ -91,6 +91,10 @@ pub struct FlowDetail {
     pub source: String,
 }
 /// Stand-in.
+pub fn state_dir(path: &Path) -> std::path::PathBuf {
+    path.parent().unwrap_or(path).to_path_buf()
+}
+/// Stand-in.
 pub struct Catalog(());
 impl Catalog {
     pub fn start(path: &Path, poll: std::time::Duration) -> Result<Catalog, RegistryError> {

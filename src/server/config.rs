@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The settings of one server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// The registry's file (`--db`); its directory is the state directory.
+    /// The registry's file (`--db`), an absolute path; its directory is the state directory.
     pub registry: PathBuf,
     /// Where to listen (`--listen`).
     pub listen: SocketAddr,

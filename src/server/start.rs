@@ -20,7 +20,7 @@ use crate::flow::effect::HttpEgress;
 use crate::http::{Deadlines, Door, DoorConfig, Services};
 use crate::journal::{Event, Journal, Kind};
 use crate::queue::Layout;
-use crate::registry::{Catalog, Registry};
+use crate::registry::{Catalog, Registry, state_dir};
 use crate::server::config::{ServerConfig, StartError};
 use crate::server::readiness::State;
 use crate::server::stop::Signals;
@@ -44,12 +44,12 @@ pub struct Server {
 pub fn check(config: &ServerConfig) -> Result<(), StartError> {
     config.check()?;
     let dir = state_dir(&config.registry);
-    let disk = RealDisk::new(dir);
+    let disk = RealDisk::new(&dir);
     let probe = dir.join("probe.tmp");
-    disk.create_dir_all(dir)
+    disk.create_dir_all(&dir)
         .and_then(|()| disk.open(&probe, Open::Create).map(drop))
         .and_then(|()| disk.remove(&probe))
-        .map_err(|error| StartError::StateDirectory(unwritable(dir, &error)))
+        .map_err(|error| StartError::StateDirectory(unwritable(&dir, &error)))
 }
 
 /// Starts a server, serves until a signal says to stop, and stops it.
@@ -83,7 +83,7 @@ impl Server {
         let state = Arc::new(State {
             catalog: Arc::new(catalog),
             roster: Arc::clone(&roster),
-            state_dir: state_dir(&config.registry).to_owned(),
+            state_dir: state_dir(&config.registry),
         });
         let services = Services {
             flows: Arc::clone(&state) as _,
@@ -118,8 +118,8 @@ fn surroundings(config: &ServerConfig) -> Surroundings {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     Surroundings {
-        disk: Arc::new(RealDisk::new(dir)),
-        layout: Layout::new(dir),
+        disk: Arc::new(RealDisk::new(&dir)),
+        layout: Layout::new(&dir),
         registry: config.registry.clone(),
         clock: Arc::clone(&clock),
         random,
@@ -139,14 +139,6 @@ fn door_config(config: &ServerConfig) -> DoorConfig {
         max_message_bytes: config.max_message_bytes,
         dev: config.dev,
         deadlines: Deadlines::default(),
-    }
-}
-
-/// The directory of the registry's file.
-fn state_dir(registry: &Path) -> &Path {
-    match registry.parent() {
-        Some(dir) if dir != Path::new("") => dir,
-        _ => Path::new("."),
     }
 }
 
@@ -178,8 +170,8 @@ fn raise_open_files() {
 
 /// Tells the person who started it where it listens and what to try.
 fn greet(config: &ServerConfig, address: SocketAddr) {
-    let dir = state_dir(&config.registry).display();
-    eprintln!("nexus: listening on http://{address}, state directory {dir}");
+    let dir = state_dir(&config.registry);
+    eprintln!("nexus: listening on http://{address}, state directory {}", dir.display());
     if config.dev {
         eprintln!(
             "nexus: --dev is on: every caller is an admin of every tenant, only this machine can \
@@ -205,12 +197,6 @@ mod tests {
     use super::*;
     use std::io;
     use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn the_state_directory_is_that_of_the_registry() {
-        assert_eq!(state_dir(Path::new("/a/b/registry.db")), Path::new("/a/b"));
-        assert_eq!(state_dir(Path::new("registry.db")), Path::new("."));
-    }
 
     #[test]
     fn a_directory_that_cannot_be_written_is_named_with_owner_and_mode() {
