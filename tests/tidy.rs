@@ -197,10 +197,11 @@ fn no_file_is_too_long_and_no_line_too_wide() {
         let mut offset = 0;
         for (at, line) in source.text.lines().enumerate() {
             let columns = line.chars().count();
-            // A line of test data is not broken.
+            // Neither a line of test data nor a row of a table in a header is broken.
             let is_data = offset >= tests_begin && line.contains('"');
+            let is_row = line.starts_with("//! |");
             offset += line.len() + 1;
-            if columns > MAX_COLUMNS && !is_data {
+            if columns > MAX_COLUMNS && !is_data && !is_row {
                 faults.push(format!("{}:{}: {columns} columns", source.name, at + 1));
             }
         }

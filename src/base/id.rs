@@ -47,7 +47,8 @@ pub struct CorrelationId(Box<str>);
 /// A text that cannot be a correlation id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a correlation id is 1 to {MAX_CORRELATION_ID_LEN} visible ASCII characters (no spaces), and this one {0}"
+    "a correlation id is 1 to {MAX_CORRELATION_ID_LEN} visible ASCII characters (no spaces), \
+     and this one {0}"
 )]
 pub struct CorrelationIdError(&'static str);
 

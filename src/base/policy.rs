@@ -105,8 +105,8 @@ mod tests {
             max in 0u64..2_592_000_000, jitter in 0.0f64..=1.0, seed: u64,
         ) {
             let policy = RetryPolicy {
-                max_attempts: 3000, initial_delay_ms: initial, backoff_factor: factor, max_delay_ms: max,
-                jitter_factor: jitter,
+                max_attempts: 3000, initial_delay_ms: initial, backoff_factor: factor,
+                max_delay_ms: max, jitter_factor: jitter,
             };
             let exact = RetryPolicy { jitter_factor: 0.0, ..policy };
             let random = SeededRandom::new(seed);
