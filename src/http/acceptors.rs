@@ -14,7 +14,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::base::limits::ACCEPT_RETRY_DELAY;
-use crate::http::connection::{self, Buffer};
+use crate::http::buffer::Buffer;
+use crate::http::connection;
 use crate::http::context::Context;
 use crate::http::stream;
 

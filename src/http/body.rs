@@ -4,7 +4,8 @@
 //! announced; a body that ends early is never taken as whole; `100 Continue` goes out only when the body is wanted.
 //! What has arrived behind the body belongs to the next request and is given back.
 
-use crate::base::limits::BODY_STEP;
+use crate::base::limits::{BODY_STEP, MAX_CHUNK_LINE, MAX_HEAD_BYTES, MAX_TRAILER_BYTES};
+use crate::http::buffer::Rest;
 use crate::http::chunked::Decoder;
 use crate::http::context::Context;
 use crate::http::error::{HttpError, Interruption};
@@ -23,15 +24,6 @@ pub(super) struct Body<'r> {
     context: &'r Context,
     rest: Rest,
     whole: bool,
-}
-
-/// What has arrived behind a request.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// It is what remains of the bytes ahead after so many.
-    Ahead(usize),
-    /// It is these bytes.
-    Bytes(Vec<u8>),
 }
 
 impl<'r> Body<'r> {
@@ -137,8 +129,12 @@ impl<'r> Body<'r> {
     }
 }
 
-/// Bytes of a chunked body that are read at once. With what a decoder may leave unused, it bounds its input.
+/// Bytes of a chunked body that are read at once.
 const CHUNK_READ: usize = 8 << 10;
+
+// A decoder leaves unused at most a line, so its input is never longer than the buffer that takes what is left over.
+const _: () = assert!(CHUNK_READ + MAX_TRAILER_BYTES <= MAX_HEAD_BYTES);
+const _: () = assert!(CHUNK_READ + MAX_CHUNK_LINE <= MAX_HEAD_BYTES);
 
 /// Bytes coming in, at no less than the lowest pace.
 struct Inflow<'r> {

@@ -4,7 +4,7 @@
 //!     door        start, stop; owns the pool
 //!     acceptors   the pool: accept, serve one connection, again; what pressure is
 //!     connection  one connection: head after head, in order; deadlines; how it ends
-//!     head  body  chunked  pace     what a stranger sends, bounded
+//!     buffer  head  body  chunked  pace     what a stranger sends, bounded
 //!     context     what every request is served with
 //!     route       the table of what there is
 //!     gate > body > decode > correlation > enqueue      the order of a submission
@@ -19,6 +19,7 @@
 
 mod acceptors;
 mod body;
+mod buffer;
 mod chunked;
 mod connection;
 mod context;

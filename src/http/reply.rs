@@ -20,7 +20,7 @@ use crate::base::time::Clock;
 use crate::base::{QueueName, Timestamp};
 use crate::http::context::Context;
 use crate::http::error::{HttpError, Interruption};
-use crate::http::message::{self, Envelope, Response};
+use crate::http::message::{self, Envelope};
 use crate::http::pace::Pace;
 use crate::http::stream::{Stream, is_tick};
 use crate::queue::Receipt;
@@ -153,17 +153,6 @@ impl Exchange {
         let (mut state, _timeout) =
             self.changed.wait_timeout(state, tick).unwrap_or_else(PoisonError::into_inner);
         state.waited_for = false;
-    }
-
-    /// Prints an answer and writes it, when everything before it is settled.
-    pub(super) fn respond(
-        &self,
-        response: Response,
-        envelope: Envelope<'_>,
-        context: &Context,
-    ) -> Result<(), Gone> {
-        self.settle(context)?;
-        self.write(&message::print(response, envelope), context)
     }
 
     /// Writes all of it. A client that does not read is given up on.
