@@ -80,6 +80,9 @@ pub const MAX_CHANNEL_BYTES: usize = 64 << 20;
 /// Deliveries of one queue that may be in flight at once (the highest `queue_concurrency`).
 pub const MAX_IN_FLIGHT: usize = 64;
 
+/// First deliveries that may be settled behind one that is not: after a crash all of them come again.
+pub const MAX_OUT_OF_ORDER: usize = 4096;
+
 /// Crashes of the process during one message's run after which it is dead-lettered.
 pub const MAX_CRASHES: u32 = 5;
 
@@ -104,8 +107,26 @@ pub const MAX_CORRUPT_BYTES: u64 = 64 << 20;
 /// Delay before a registry that could not be read, or a file that could not be written, is tried again.
 pub const FAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Default number of threads that serve connections, one each (`--acceptors`).
+/// How long a connection to the registry waits for another one's lock.
+pub const REGISTRY_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Default number of acceptor threads, each with one connection at a time (`--acceptors`).
 pub const DEFAULT_ACCEPTORS: usize = 512;
+
+/// The highest number of acceptor threads that can be asked for.
+pub const MAX_ACCEPTORS: usize = 16_384;
+
+/// The highest number of active queues that can be asked for (`--max-queues`).
+pub const MAX_QUEUES: usize = 1 << 20;
+
+/// Default time in seconds that a stopping server gives to what is in flight (`--grace`).
+pub const DEFAULT_GRACE_SECONDS: u64 = 25;
+
+/// The longest such time that can be asked for, in seconds.
+pub const MAX_GRACE_SECONDS: u64 = 3600;
+
+/// Bytes of stack of a thread that only passes things on.
+pub const SMALL_STACK_BYTES: usize = 256 << 10;
 
 /// Stack of an acceptor thread, in bytes.
 pub const ACCEPTOR_STACK: usize = 256 << 10;
@@ -163,3 +184,45 @@ pub const BODY_STEP: usize = 64 << 10;
 
 /// Distinct keys that `/dev/flaky` remembers.
 pub const MAX_FLAKY_KEYS: usize = 10_000;
+
+/// How long a queue may be without progress before it answers at once that it is busy, and is called stuck.
+pub const STUCK_AFTER: Duration = Duration::from_secs(2);
+
+/// How long a queue with work may have had no place or no progress before `/ready` names it.
+pub const UNREADY_AFTER: Duration = Duration::from_secs(5);
+
+/// How long a queue may be idle before it gives its place back.
+pub const PARK_AFTER: Duration = Duration::from_secs(60);
+
+/// How long a flow that publishes to another queue waits for the receipt.
+pub const PUBLISH_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long an owner thread looks for the next command before it sleeps, while batches have one message.
+pub const OWNER_SPIN: Duration = Duration::from_micros(30);
+
+/// Bytes of stack of an owner thread.
+pub const OWNER_STACK: usize = 512 << 10;
+
+/// Bytes of stack of a runner thread: a document may be nested [`MAX_DOCUMENT_DEPTH`] deep.
+pub const RUNNER_STACK: usize = 2 << 20;
+
+/// How long a stop may take beyond its grace, for files that must be synced and closed.
+pub const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Names that one answer or one log line lists before it only counts.
+pub const MAX_NAMED_PROBLEMS: usize = 20;
+
+/// Equal complaints within this time are one line of the log.
+pub const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Causes whose repeats are told apart.
+pub const MAX_THINNED_CAUSES: usize = 1024;
+
+/// Servers on one state directory whose locks are looked at.
+pub const MAX_SERVERS: usize = 1024;
+
+/// Bytes on the state directory's device below which the server is not ready.
+pub const MIN_FREE_BYTES: u64 = 1 << 20;
+
+/// How often the door's snapshot of the registry is compared with the file.
+pub const CATALOG_POLL: Duration = Duration::from_millis(200);

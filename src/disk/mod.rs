@@ -90,6 +90,10 @@ pub trait Disk: Send + Sync {
 }
 
 /// One open file.
+#[allow(
+    clippy::len_without_is_empty,
+    reason = "a file's length is asked of the disk, and may fail"
+)]
 pub trait DiskFile: Send + Sync {
     /// The path that it was opened by, for error texts.
     fn path(&self) -> &Path;
@@ -144,7 +148,7 @@ pub trait DiskFile: Send + Sync {
     fn unlock(&self) -> io::Result<()>;
 }
 
-impl dyn DiskFile {
+impl dyn DiskFile + '_ {
     /// Fills `buf` from an offset as far as the file goes; the number of bytes read is less only at its end.
     ///
     /// # Errors

@@ -1,4 +1,7 @@
 //! What a door hands to a queue's owner thread, and how it hears back.
+//!
+//! Everything below `worker` that is not a file reaches the owner through here: a submission with its [`Reply`]. Not
+//! here: the channel itself (`channel`), which queue has an owner (`roster`).
 
 use crate::base::{CorrelationId, QueueName};
 use crate::queue::Receipt;

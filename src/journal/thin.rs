@@ -1,0 +1,72 @@
+//! Repeated complaints, thinned: one line a second for one cause, with the number left out since the last.
+//!
+//! A pure decision over causes (hashes) and times, so that an hour of a dead downstream fills no disk. Not here: what
+//! makes two events one cause (`event`).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::base::limits::{MAX_THINNED_CAUSES, REPEAT_INTERVAL};
+
+/// What was said when, for each cause.
+#[derive(Debug, Default)]
+pub struct Thinner {
+    said: HashMap<u64, Said>,
+}
+
+#[derive(Debug)]
+struct Said {
+    at: Duration,
+    left_out: u64,
+}
+
+impl Thinner {
+    /// Whether an event of this cause is to be written now; the number is how many were left out before it. `now` is
+    /// boot time.
+    pub fn admit(&mut self, cause: u64, now: Duration) -> Option<u64> {
+        if let Some(said) = self.said.get_mut(&cause) {
+            if now.saturating_sub(said.at) < REPEAT_INTERVAL {
+                said.left_out += 1;
+                return None;
+            }
+            said.at = now;
+            return Some(std::mem::take(&mut said.left_out));
+        }
+        if self.said.len() >= MAX_THINNED_CAUSES {
+            self.said.retain(|_, said| now.saturating_sub(said.at) < REPEAT_INTERVAL);
+        }
+        // More causes than that within one second: each is new, and is written without being remembered.
+        if self.said.len() < MAX_THINNED_CAUSES {
+            self.said.insert(cause, Said { at: now, left_out: 0 });
+        }
+        Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_a_second_for_one_cause_with_the_number_left_out() {
+        let mut thinner = Thinner::default();
+        let at = |millis| Duration::from_millis(millis);
+        assert_eq!(thinner.admit(1, at(0)), Some(0));
+        assert_eq!(thinner.admit(1, at(1)), None);
+        assert_eq!(thinner.admit(2, at(2)), Some(0), "another cause has its own second");
+        assert_eq!(thinner.admit(1, at(999)), None);
+        assert_eq!(thinner.admit(1, at(1000)), Some(2));
+        assert_eq!(thinner.admit(1, at(2000)), Some(0));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_a_new_cause_is_never_held_back() {
+        let mut thinner = Thinner::default();
+        for cause in 0..(2 * MAX_THINNED_CAUSES as u64) {
+            assert_eq!(thinner.admit(cause, Duration::ZERO), Some(0));
+        }
+        assert_eq!(thinner.said.len(), MAX_THINNED_CAUSES);
+        assert_eq!(thinner.admit(u64::MAX, REPEAT_INTERVAL), Some(0));
+        assert_eq!(thinner.said.len(), 1, "old causes make room");
+    }
+}

@@ -1,0 +1,126 @@
+//! A record of fixed length: fields, then a CRC-32 over them.
+//!
+//! Used by the small state files. What the fields are, and the magic and version they begin with, is said where each
+//! file is; this file only puts the checksum behind them and checks it.
+
+/// Fields being written, in order, little endian.
+#[derive(Debug, Clone)]
+pub struct RecordWriter(Vec<u8>);
+
+impl RecordWriter {
+    /// Begins a record with its magic and its version.
+    pub fn new(magic: [u8; 4], version: u32) -> RecordWriter {
+        let mut bytes = magic.to_vec();
+        bytes.extend_from_slice(&version.to_le_bytes());
+        RecordWriter(bytes)
+    }
+
+    /// Appends a field of four bytes.
+    pub fn u32(mut self, value: u32) -> RecordWriter {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Appends a field of eight bytes.
+    pub fn u64(mut self, value: u64) -> RecordWriter {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Appends a signed field of eight bytes.
+    pub fn i64(mut self, value: i64) -> RecordWriter {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Appends the checksum.
+    pub fn finish(mut self) -> Vec<u8> {
+        let sum = crc32fast::hash(&self.0);
+        self.0.extend_from_slice(&sum.to_le_bytes());
+        self.0
+    }
+}
+
+/// Why bytes are not a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotARecord {
+    /// They do not verify.
+    Damaged,
+    /// They verify, and are of this newer version.
+    Newer(u32),
+}
+
+/// The fields of a record that has been verified, read in order.
+#[derive(Debug, Clone)]
+pub struct RecordReader<'a>(&'a [u8]);
+
+impl<'a> RecordReader<'a> {
+    /// Verifies the record that `bytes` holds from its first to its last byte.
+    ///
+    /// # Errors
+    /// [`NotARecord`] when they are anything else.
+    pub fn new(
+        bytes: &'a [u8],
+        magic: [u8; 4],
+        version: u32,
+    ) -> Result<RecordReader<'a>, NotARecord> {
+        let (fields, sum) = bytes.split_last_chunk::<4>().ok_or(NotARecord::Damaged)?;
+        if crc32fast::hash(fields) != u32::from_le_bytes(*sum) || !fields.starts_with(&magic) {
+            return Err(NotARecord::Damaged);
+        }
+        let mut reader = RecordReader(&fields[4..]);
+        match reader.u32() {
+            Some(found) if found == version => Ok(reader),
+            Some(found) if found > version => Err(NotARecord::Newer(found)),
+            _ => Err(NotARecord::Damaged),
+        }
+    }
+
+    /// The next field of four bytes; `None` past the end.
+    pub fn u32(&mut self) -> Option<u32> {
+        let (field, rest) = self.0.split_first_chunk::<4>()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*field))
+    }
+
+    /// The next field of eight bytes; `None` past the end.
+    pub fn u64(&mut self) -> Option<u64> {
+        let (field, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*field))
+    }
+
+    /// The next signed field of eight bytes; `None` past the end.
+    pub fn i64(&mut self) -> Option<i64> {
+        self.u64().map(u64::cast_signed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MAGIC: [u8; 4] = *b"TEST";
+
+    #[test]
+    fn a_newer_version_is_named() {
+        let bytes = RecordWriter::new(MAGIC, 3).finish();
+        assert_eq!(RecordReader::new(&bytes, MAGIC, 1).err(), Some(NotARecord::Newer(3)));
+        assert_eq!(RecordReader::new(&bytes, *b"ELSE", 3).err(), Some(NotARecord::Damaged));
+        assert_eq!(RecordReader::new(&[0; 12], MAGIC, 1).err(), Some(NotARecord::Damaged));
+    }
+
+    proptest! {
+        #[test]
+        fn fields_come_back_in_order_and_a_flipped_bit_is_seen(a: u32, b: u64, c: i64, bit in 0usize..32 * 8) {
+            let bytes = RecordWriter::new(MAGIC, 1).u32(a).u64(b).i64(c).finish();
+            let mut reader = RecordReader::new(&bytes, MAGIC, 1).unwrap();
+            prop_assert_eq!((reader.u32(), reader.u64(), reader.i64()), (Some(a), Some(b), Some(c)));
+            prop_assert_eq!(reader.u32(), None);
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(RecordReader::new(&flipped, MAGIC, 1).is_err());
+        }
+    }
+}
