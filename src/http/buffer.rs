@@ -1,7 +1,7 @@
 //! A connection's input: the bytes that have arrived and are not used yet.
 //!
-//! As long as the longest head, and one for each acceptor, used again for each connection. Heads are parsed in it and
-//! point into it; what lies behind a request stays in it for the next.
+//! As long as the longest head, and one for each acceptor, used again for each connection. Heads
+//! are parsed in it and point into it; what lies behind a request stays in it for the next.
 
 use crate::base::limits::MAX_HEAD_BYTES;
 
@@ -24,7 +24,8 @@ impl Rest {
     }
 }
 
-/// The bytes that have arrived and are not used yet. As long as the longest head, once for each acceptor.
+/// The bytes that have arrived and are not used yet. As long as the longest head, once for each
+/// acceptor.
 pub(super) struct Buffer {
     bytes: Box<[u8]>,
     start: usize,
@@ -78,7 +79,8 @@ impl Buffer {
         match rest {
             Rest::Ahead(used) => self.start += used,
             Rest::Bytes(bytes) => {
-                // It fits: a decoder's input is at most the bytes of one head, and some of them were the body's.
+                // It fits: a decoder's input is at most the bytes of one head, and some of them
+                // were the body's.
                 let len = bytes.len();
                 self.bytes[..len].copy_from_slice(&bytes);
                 (self.start, self.end) = (0, len);

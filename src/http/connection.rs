@@ -1,11 +1,13 @@
 //! One connection: request after request, in order, until one side ends it.
 //!
-//! Heads are waited for here, with their deadlines, and everything that ends a connection is decided here. A read
-//! waits one tick at most; at each tick the connection looks whether an answer was left to finish, whether the door is
-//! closing, whether others wait for its acceptor, and whether its client is late.
+//! Heads are waited for here, with their deadlines, and everything that ends a connection is
+//! decided here. A read waits one tick at most; at each tick the connection looks whether an answer
+//! was left to finish, whether the door is closing, whether others wait for its acceptor, and
+//! whether its client is late.
 //!
-//! A request whose body was not read is answered with `Connection: close`, and never followed by another: what comes
-//! behind it is thrown away (64 KiB or one second of it, so that the client can read its answer), never parsed.
+//! A request whose body was not read is answered with `Connection: close`, and never followed by
+//! another: what comes behind it is thrown away (64 KiB or one second of it, so that the client can
+//! read its answer), never parsed.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -35,8 +37,8 @@ pub(super) struct Request<'r> {
 }
 
 impl Request<'_> {
-    /// Waits until everything before this request's answer has been said. A door that has begun to close meanwhile
-    /// makes the answer the connection's last.
+    /// Waits until everything before this request's answer has been said. A door that has begun to
+    /// close meanwhile makes the answer the connection's last.
     pub(super) fn settle(&mut self, context: &Context) -> Result<(), Gone> {
         self.exchange.settle(context)?;
         self.close |= context.is_stopping();
@@ -94,7 +96,8 @@ struct Connection<'c> {
     exchange: Arc<Exchange>,
     buffer: &'c mut Buffer,
     context: &'c Context,
-    /// Since when a head has been waited for: the first from the accept, the others from their first byte.
+    /// Since when a head has been waited for: the first from the accept, the others from their
+    /// first byte.
     head_since: Option<Duration>,
     /// Since when the connection has been seen idle.
     idle_since: Option<Duration>,
@@ -125,7 +128,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Answers one request, or hands it over; says what lies behind it, and whether the connection ends.
+    /// Answers one request, or hands it over; says what lies behind it, and whether the connection
+    /// ends.
     fn respond(&self, head: &Head<'_>, ahead: &[u8]) -> (Rest, Option<End>) {
         let context = self.context;
         let mut request = Request {
@@ -171,8 +175,9 @@ impl Connection<'_> {
         self.exchange.write(&message::print(response, envelope), self.context)
     }
 
-    /// Whether this connection has had its turn: all acceptors are busy, others wait, and a second has passed since
-    /// that was last asked. So the next client waits no longer than a busy one stays.
+    /// Whether this connection has had its turn: all acceptors are busy, others wait, and a second
+    /// has passed since that was last asked. So the next client waits no longer than a busy one
+    /// stays.
     fn must_yield(&self) -> bool {
         if !self.context.pressure.all_busy() {
             return false;
@@ -185,8 +190,8 @@ impl Connection<'_> {
         self.context.pressure.is_high()
     }
 
-    /// Reads until it is worth parsing again: something has come where there was nothing, or a line has ended. A
-    /// client that sends one byte at a time so costs one parsing for each line.
+    /// Reads until it is worth parsing again: something has come where there was nothing, or a line
+    /// has ended. A client that sends one byte at a time so costs one parsing for each line.
     fn read_head(&mut self) -> Result<(), End> {
         loop {
             let first = self.buffer.is_empty();
@@ -207,7 +212,8 @@ impl Connection<'_> {
         }
     }
 
-    /// How a connection ends whose client sends no more. Empty lines are no request (old clients end bodies with one).
+    /// How a connection ends whose client sends no more. Empty lines are no request (old clients
+    /// end bodies with one).
     fn ended(&self) -> End {
         if self.buffer.unread().iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
             return End::Close;
@@ -261,7 +267,8 @@ impl Connection<'_> {
                 }
             }
         }
-        // A queue that was given up on may hold its share of the socket for long; the client must not.
+        // A queue that was given up on may hold its share of the socket for long; the client must
+        // not.
         if Arc::strong_count(&self.exchange) > 1 {
             self.exchange.stream().close();
         }
@@ -283,8 +290,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Throws away what the client still sends. Closing with bytes unread would reset the connection, and the client
-    /// might lose its answer.
+    /// Throws away what the client still sends. Closing with bytes unread would reset the
+    /// connection, and the client might lose its answer.
     fn linger(&mut self) {
         let stream = self.exchange.stream();
         stream.finish();

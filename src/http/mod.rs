@@ -14,8 +14,8 @@
 //!     stream                        the socket, and what stands in for it in tests
 //! ```
 //!
-//! The order in which a request is checked is promised to users (`nexus-http(7)`): a caller that the gate refuses
-//! is told so before a byte of its body is read.
+//! The order in which a request is checked is promised to users (`nexus-http(7)`): a caller that
+//! the gate refuses is told so before a byte of its body is read.
 
 mod acceptors;
 mod body;

@@ -213,7 +213,8 @@ fn a_client_that_says_it_is_done_still_gets_its_answer() {
 
 #[test]
 fn clients_that_go_away_harm_nobody() {
-    // A client that has closed may only have said that it is done: its acceptor waits with it for the answer.
+    // A client that has closed may only have said that it is done: its acceptor waits with it for
+    // the answer.
     let door = TestDoor::with(|config| config.acceptors = 21);
     door.queues.set(Mode::Hold);
     for gone in 1..=20 {

@@ -93,7 +93,8 @@ fn a_door_that_stops_finishes_what_is_in_hand_and_closes_what_is_idle() {
     assert_eq!(idle.rest(), []);
     assert_ne!(door.door.join(Duration::ZERO), 0, "one is in hand");
     door.queues.release();
-    // What was in hand is answered, and with it what came right behind: that answer says that it is the last.
+    // What was in hand is answered, and with it what came right behind: that answer says that it is
+    // the last.
     let answers = in_hand.rest();
     assert_eq!(answers.len(), 2);
     assert_eq!((answers[0].status, answers[1].status), (202, 200));
