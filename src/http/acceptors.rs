@@ -1,8 +1,9 @@
-//! The pool: a fixed number of threads, each of which accepts a connection, serves it to its end, and accepts again.
+//! The pool: a fixed number of threads, each of which accepts a connection, serves it to its end,
+//! and accepts again.
 //!
-//! All accept on the one listening socket, so the kernel hands each connection to one that is free, without a thread
-//! between. An accept that fails for want of descriptors or memory is logged once a second and waited out. A panic
-//! in a handler costs its connection, not the acceptor.
+//! All accept on the one listening socket, so the kernel hands each connection to one that is free,
+//! without a thread between. An accept that fails for want of descriptors or memory is logged once
+//! a second and waited out. A panic in a handler costs its connection, not the acceptor.
 
 use std::io;
 use std::net::TcpListener;
@@ -14,14 +15,15 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::base::limits::ACCEPT_RETRY_DELAY;
-use crate::http::connection::{self, Buffer};
+use crate::http::buffer::Buffer;
+use crate::http::connection;
 use crate::http::context::Context;
 use crate::http::stream;
 
 /// Whether the pool is at its limit.
 ///
-/// While it is, idle connections are closed and the deadlines of the others fall, so that whoever holds connections
-/// open without using them cannot keep out who would.
+/// While it is, idle connections are closed and the deadlines of the others fall, so that whoever
+/// holds connections open without using them cannot keep out who would.
 #[derive(Debug)]
 pub(super) struct Pressure {
     listener: TcpListener,
@@ -74,7 +76,8 @@ pub(super) fn run(context: &Context) {
             Ok((socket, _)) => {
                 context.pressure.starved.store(false, Ordering::Relaxed);
                 context.pressure.busy.fetch_add(1, Ordering::Relaxed);
-                // The buffer is cleared before it is used again; everything else that the connection touched is gone.
+                // The buffer is cleared before it is used again; everything else that the
+                // connection touched is gone.
                 let served = catch_unwind(AssertUnwindSafe(|| {
                     // A socket that cannot be readied is one whose client has gone.
                     if stream::prepare(&socket, context.deadlines.tick).is_ok() {

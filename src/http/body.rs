@@ -1,10 +1,13 @@
-//! The body of a request: read only when a handler asks for it, and only under the ceiling that it names.
+//! The body of a request: read only when a handler asks for it, and only under the ceiling that it
+//! names.
 //!
-//! Promises: a length above the ceiling is refused unread; memory grows with what has arrived, not with what was
-//! announced; a body that ends early is never taken as whole; `100 Continue` goes out only when the body is wanted.
-//! What has arrived behind the body belongs to the next request and is given back.
+//! Promises: a length above the ceiling is refused unread; memory grows with what has arrived, not
+//! with what was announced; a body that ends early is never taken as whole; `100 Continue` goes out
+//! only when the body is wanted. What has arrived behind the body belongs to the next request and
+//! is given back.
 
-use crate::base::limits::BODY_STEP;
+use crate::base::limits::{BODY_STEP, MAX_CHUNK_LINE, MAX_HEAD_BYTES, MAX_TRAILER_BYTES};
+use crate::http::buffer::Rest;
 use crate::http::chunked::Decoder;
 use crate::http::context::Context;
 use crate::http::error::{HttpError, Interruption};
@@ -23,15 +26,6 @@ pub(super) struct Body<'r> {
     context: &'r Context,
     rest: Rest,
     whole: bool,
-}
-
-/// What has arrived behind a request.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// It is what remains of the bytes ahead after so many.
-    Ahead(usize),
-    /// It is these bytes.
-    Bytes(Vec<u8>),
 }
 
 impl<'r> Body<'r> {
@@ -56,7 +50,8 @@ impl<'r> Body<'r> {
     /// Reads the whole body, of at most `ceiling` bytes.
     ///
     /// # Errors
-    /// 413, 408 or 400; after any of them the connection must be closed, for the body's end is not known.
+    /// 413, 408 or 400; after any of them the connection must be closed, for the body's end is not
+    /// known.
     pub(super) fn read(&mut self, ceiling: u64) -> Result<Vec<u8>, Interruption> {
         if self.whole {
             return Ok(Vec::new());
@@ -137,8 +132,13 @@ impl<'r> Body<'r> {
     }
 }
 
-/// Bytes of a chunked body that are read at once. With what a decoder may leave unused, it bounds its input.
+/// Bytes of a chunked body that are read at once.
 const CHUNK_READ: usize = 8 << 10;
+
+// A decoder leaves unused at most a line, so its input is never longer than the buffer that takes
+// what is left over.
+const _: () = assert!(CHUNK_READ + MAX_TRAILER_BYTES <= MAX_HEAD_BYTES);
+const _: () = assert!(CHUNK_READ + MAX_CHUNK_LINE <= MAX_HEAD_BYTES);
 
 /// Bytes coming in, at no less than the lowest pace.
 struct Inflow<'r> {

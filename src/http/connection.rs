@@ -1,23 +1,26 @@
 //! One connection: request after request, in order, until one side ends it.
 //!
-//! Heads are waited for here, with their deadlines, and everything that ends a connection is decided here. A read
-//! waits one tick at most; at each tick the connection looks whether an answer was left to finish, whether the door is
-//! closing, whether others wait for its acceptor, and whether its client is late.
+//! Heads are waited for here, with their deadlines, and everything that ends a connection is
+//! decided here. A read waits one tick at most; at each tick the connection looks whether an answer
+//! was left to finish, whether the door is closing, whether others wait for its acceptor, and
+//! whether its client is late.
 //!
-//! A request whose body was not read is answered with `Connection: close`, and never followed by another: what comes
-//! behind it is thrown away (64 KiB or one second of it, so that the client can read its answer), never parsed.
+//! A request whose body was not read is answered with `Connection: close`, and never followed by
+//! another: what comes behind it is thrown away (64 KiB or one second of it, so that the client can
+//! read its answer), never parsed.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::limits::{LINGER_BYTES, MAX_HEAD_BYTES};
-use crate::http::body::{Body, Rest};
+use crate::base::limits::LINGER_BYTES;
+use crate::http::body::Body;
+use crate::http::buffer::{Buffer, Rest};
 use crate::http::context::Context;
 use crate::http::correlation::Correlation;
 use crate::http::error::{HttpError, Interruption};
 use crate::http::head::{self, Head};
-use crate::http::message::{Envelope, Method, Response};
+use crate::http::message::{self, Envelope, Method, Response};
 use crate::http::reply::{Exchange, Gone};
 use crate::http::route;
 use crate::http::stream::{Stream, is_tick};
@@ -31,6 +34,16 @@ pub(super) struct Request<'r> {
     pub(super) exchange: &'r Arc<Exchange>,
     /// The connection ends after the answer.
     pub(super) close: bool,
+}
+
+impl Request<'_> {
+    /// Waits until everything before this request's answer has been said. A door that has begun to
+    /// close meanwhile makes the answer the connection's last.
+    pub(super) fn settle(&mut self, context: &Context) -> Result<(), Gone> {
+        self.exchange.settle(context)?;
+        self.close |= context.is_stopping();
+        Ok(())
+    }
 }
 
 /// What a handler made of a request.
@@ -48,6 +61,8 @@ enum End {
     Close,
     /// Likewise; what the client still sends is thrown away first.
     Linger,
+    /// The same for a client that was too slow, but only if nobody waits for its acceptor.
+    LingerUnpressed,
     /// With this error.
     Refuse(HttpError),
     /// The client is gone.
@@ -81,7 +96,8 @@ struct Connection<'c> {
     exchange: Arc<Exchange>,
     buffer: &'c mut Buffer,
     context: &'c Context,
-    /// Since when a head has been waited for: the first from the accept, the others from their first byte.
+    /// Since when a head has been waited for: the first from the accept, the others from their
+    /// first byte.
     head_since: Option<Duration>,
     /// Since when the connection has been seen idle.
     idle_since: Option<Duration>,
@@ -112,7 +128,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Answers one request, or hands it over; says what lies behind it, and whether the connection ends.
+    /// Answers one request, or hands it over; says what lies behind it, and whether the connection
+    /// ends.
     fn respond(&self, head: &Head<'_>, ahead: &[u8]) -> (Rest, Option<End>) {
         let context = self.context;
         let mut request = Request {
@@ -120,35 +137,47 @@ impl Connection<'_> {
             body: Body::new(head, ahead, &self.exchange, context),
             correlation: Correlation::of(head, &*context.services.random),
             exchange: &self.exchange,
-            close: head.close || context.is_stopping() || self.must_yield(),
+            close: head.close || self.must_yield(),
         };
         let outcome = route::dispatch(&mut request, context);
         let unread = request.body.is_unread();
+        let late = matches!(outcome, Err(Interruption::Error(HttpError::BodyTimeout)));
         let response = match outcome {
             Ok(Outcome::HandedOver) => None,
             Ok(Outcome::Answer(response)) => Some(response),
             Err(Interruption::Error(error)) => Some(error.response(context.now())),
             Err(Interruption::Gone) => return (Rest::Ahead(0), Some(End::Gone)),
         };
-        let interim = response.as_ref().is_some_and(|response| response.status_code().0 < 200);
-        let close = request.close || unread || interim;
-        if let Some(response) = response {
-            let envelope = Envelope {
-                correlation: request.correlation.as_str(),
-                now: context.now(),
-                close,
-                head_only: head.method == Method::Head,
-            };
-            if let Err(Gone) = self.exchange.respond(response, envelope, context) {
-                return (Rest::Ahead(0), Some(End::Gone));
-            }
+        if let Some(response) = response
+            && let Err(Gone) = self.say(response, &mut request)
+        {
+            return (Rest::Ahead(0), Some(End::Gone));
         }
-        let end = if unread { Some(End::Linger) } else { close.then_some(End::Close) };
+        let end = match (late, unread) {
+            (true, _) => Some(End::LingerUnpressed),
+            (false, true) => Some(End::Linger),
+            (false, false) => request.close.then_some(End::Close),
+        };
         (request.body.into_rest(), end)
     }
 
-    /// Whether this connection has had its turn: all acceptors are busy, others wait, and a second has passed since
-    /// that was last asked. So the next client waits no longer than a busy one stays.
+    /// Answers a request, when everything before it is settled.
+    fn say(&self, response: Response, request: &mut Request<'_>) -> Result<(), Gone> {
+        request.settle(self.context)?;
+        let interim = response.status_code().0 < 200;
+        request.close |= interim || request.body.is_unread();
+        let envelope = Envelope {
+            correlation: request.correlation.as_str(),
+            now: self.context.now(),
+            close: request.close,
+            head_only: request.head.method == Method::Head,
+        };
+        self.exchange.write(&message::print(response, envelope), self.context)
+    }
+
+    /// Whether this connection has had its turn: all acceptors are busy, others wait, and a second
+    /// has passed since that was last asked. So the next client waits no longer than a busy one
+    /// stays.
     fn must_yield(&self) -> bool {
         if !self.context.pressure.all_busy() {
             return false;
@@ -161,8 +190,8 @@ impl Connection<'_> {
         self.context.pressure.is_high()
     }
 
-    /// Reads until it is worth parsing again: something has come where there was nothing, or a line has ended. A
-    /// client that sends one byte at a time so costs one parsing for each line.
+    /// Reads until it is worth parsing again: something has come where there was nothing, or a line
+    /// has ended. A client that sends one byte at a time so costs one parsing for each line.
     fn read_head(&mut self) -> Result<(), End> {
         loop {
             let first = self.buffer.is_empty();
@@ -170,7 +199,7 @@ impl Connection<'_> {
                 self.check_head_deadline()?;
             }
             match self.exchange.stream().read(self.buffer.space()) {
-                Ok(0) => return Err(End::Close),
+                Ok(0) => return Err(self.ended()),
                 Ok(len) => {
                     let line_ended = self.buffer.grow(len).contains(&b'\n');
                     if first || line_ended || self.buffer.is_full() {
@@ -181,6 +210,15 @@ impl Connection<'_> {
                 Err(_) => return Err(End::Gone),
             }
         }
+    }
+
+    /// How a connection ends whose client sends no more. Empty lines are no request (old clients
+    /// end bodies with one).
+    fn ended(&self) -> End {
+        if self.buffer.unread().iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
+            return End::Close;
+        }
+        End::Refuse(HttpError::BadHead("it ended before it was whole"))
     }
 
     fn tick(&mut self) -> Result<(), End> {
@@ -219,28 +257,41 @@ impl Connection<'_> {
                 }
             }
             End::Linger => self.linger(),
+            End::LingerUnpressed => self.linger_unpressed(),
             End::Refuse(error) => {
-                let now = self.context.now();
-                let correlation = Correlation::fresh(&*self.context.services.random);
-                let envelope = Envelope {
-                    correlation: correlation.as_str(),
-                    now,
-                    close: true,
-                    head_only: false,
-                };
-                if self.exchange.respond(error.response(now), envelope, self.context).is_ok() {
-                    self.linger();
+                let late = error == HttpError::HeadTimeout;
+                match (self.refuse(&error), late) {
+                    (Ok(()), false) => self.linger(),
+                    (Ok(()), true) => self.linger_unpressed(),
+                    (Err(Gone), _) => {}
                 }
             }
         }
-        // A queue that was given up on may hold its share of the socket for long; the client must not.
+        // A queue that was given up on may hold its share of the socket for long; the client must
+        // not.
         if Arc::strong_count(&self.exchange) > 1 {
             self.exchange.stream().close();
         }
     }
 
-    /// Throws away what the client still sends. Closing with bytes unread would reset the connection, and the client
-    /// might lose its answer.
+    /// Answers what is no request.
+    fn refuse(&self, error: &HttpError) -> Result<(), Gone> {
+        self.exchange.settle(self.context)?;
+        let now = self.context.now();
+        let correlation = Correlation::fresh(&*self.context.services.random);
+        let envelope =
+            Envelope { correlation: correlation.as_str(), now, close: true, head_only: false };
+        self.exchange.write(&message::print(error.response(now), envelope), self.context)
+    }
+
+    fn linger_unpressed(&mut self) {
+        if !self.context.pressure.is_high() {
+            self.linger();
+        }
+    }
+
+    /// Throws away what the client still sends. Closing with bytes unread would reset the
+    /// connection, and the client might lose its answer.
     fn linger(&mut self) {
         let stream = self.exchange.stream();
         stream.finish();
@@ -261,78 +312,6 @@ impl Connection<'_> {
             if self.context.boot().saturating_sub(began) >= self.context.deadlines.linger {
                 return;
             }
-        }
-    }
-}
-
-impl Rest {
-    /// The same rest, counted from the start of the head.
-    fn after_head(self, head: usize) -> Rest {
-        match self {
-            Rest::Ahead(body) => Rest::Ahead(head + body),
-            bytes => bytes,
-        }
-    }
-}
-
-/// The bytes that have arrived and are not used yet. As long as the longest head, once for each acceptor.
-pub(super) struct Buffer {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
-}
-
-impl Buffer {
-    /// An empty one.
-    pub(super) fn new() -> Buffer {
-        Buffer { bytes: vec![0; MAX_HEAD_BYTES].into_boxed_slice(), start: 0, end: 0 }
-    }
-
-    fn clear(&mut self) {
-        (self.start, self.end) = (0, 0);
-    }
-
-    fn unread(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
-    fn is_full(&self) -> bool {
-        self.end - self.start == self.bytes.len()
-    }
-
-    /// Where more bytes can go. Empty only when the buffer is full.
-    fn space(&mut self) -> &mut [u8] {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        &mut self.bytes[self.end..]
-    }
-
-    /// So many bytes have been put where there was space: they are given back.
-    fn grow(&mut self, len: usize) -> &[u8] {
-        let fresh = self.end..self.end + len;
-        self.end = fresh.end;
-        &self.bytes[fresh]
-    }
-
-    /// Drops everything but what lies behind a request.
-    fn keep(&mut self, rest: Rest) {
-        match rest {
-            Rest::Ahead(used) => self.start += used,
-            Rest::Bytes(bytes) => {
-                // What is read at once from a chunked body fits: it is less than the longest head.
-                let len = bytes.len().min(self.bytes.len());
-                self.bytes[..len].copy_from_slice(&bytes[..len]);
-                (self.start, self.end) = (0, len);
-            }
-        }
-        if self.is_empty() {
-            self.clear();
         }
     }
 }

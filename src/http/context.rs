@@ -1,4 +1,5 @@
-//! What every request is served with: the services from outside, the configuration, and the door's state.
+//! What every request is served with: the services from outside, the configuration, and the door's
+//! state.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! The correlation id of a request: `X-Correlation-ID`, else `X-Request-ID`, else a new UUIDv7.
 //!
-//! Every answer carries one. A given id that cannot be one is refused with 400, but only when its turn in the order
-//! of checks comes (after the body); until then, and in that refusal, a new one stands for it.
+//! Every answer carries one. A given id that cannot be one is refused with 400, but only when its
+//! turn in the order of checks comes (after the body); until then, and in that refusal, a new one
+//! stands for it.
 
 use crate::base::CorrelationId;
 use crate::base::random::Random;

@@ -1,7 +1,8 @@
 //! From a body to the JSON that is stored.
 //!
-//! XML (`application/xml`, `text/xml`, `*/*+xml`) is flattened to JSON; every other type is taken as JSON, so that a
-//! bare `curl -d` works, and kept byte for byte. A charset other than UTF-8, or a content coding, is 415.
+//! XML (`application/xml`, `text/xml`, `*/*+xml`) is flattened to JSON; every other type is taken
+//! as JSON, so that a bare `curl -d` works, and kept byte for byte. A charset other than UTF-8, or
+//! a content coding, is 415.
 
 use crate::base::limits::MAX_MESSAGE_BYTES;
 use crate::document::flatten::flatten;
@@ -12,7 +13,8 @@ use crate::http::head::{Field, Head};
 /// The JSON of a body, by what the head says of it.
 ///
 /// # Errors
-/// 415 for a type or coding that is not read here, 400 for a body that is not the document it should be.
+/// 415 for a type or coding that is not read here, 400 for a body that is not the document it
+/// should be.
 pub(super) fn to_json(head: &Head<'_>, body: Vec<u8>) -> Result<Vec<u8>, HttpError> {
     check_coding(head.content_encoding)?;
     match format_of(head.content_type)? {
@@ -33,7 +35,8 @@ pub(super) fn validate_json(body: &[u8]) -> Result<(), HttpError> {
         .map_err(|error| HttpError::Malformed(format!("the body is not JSON: {error}")))
 }
 
-/// XML as the JSON that is stored. Escapes can make it longer than it came; no message is longer than a frame holds.
+/// XML as the JSON that is stored. Escapes can make it longer than it came; no message is longer
+/// than a frame holds.
 fn flatten_xml(body: &[u8]) -> Result<Vec<u8>, HttpError> {
     let document = flatten(body)
         .map_err(|error| HttpError::Malformed(format!("the body is not XML: {error}")))?;

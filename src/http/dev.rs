@@ -1,7 +1,8 @@
 //! The sample downstream, inside a `--dev` server: something for a first flow to call.
 //!
-//! `/dev/echo` answers with the body, `/dev/status/{code}` with a status, and `/dev/flaky?fail=N` fails the first N
-//! times for each message. Each is logged, so that a newcomer sees the deliveries arrive.
+//! `/dev/echo` answers with the body, `/dev/status/{code}` with a status, and `/dev/flaky?fail=N`
+//! fails the first N times for each message. Each is logged, so that a newcomer sees the deliveries
+//! arrive.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -41,7 +42,8 @@ pub(super) fn status(
     Ok(answer(code))
 }
 
-/// `/dev/flaky?fail=N`: 503 the first N times for each `Idempotency-Key` or `X-Correlation-ID`, then 200.
+/// `/dev/flaky?fail=N`: 503 the first N times for each `Idempotency-Key` or `X-Correlation-ID`,
+/// then 200.
 pub(super) fn flaky(
     request: &mut Request<'_>,
     flaky: &Flaky,

@@ -1,10 +1,10 @@
 //! The door: listens, starts the pool of acceptors, and closes.
 //!
-//! Home of `socket2`. Everything from outside comes in as an argument ([`Services`]), so that a test opens a door
-//! with its own queues, registry and clock.
+//! Home of `socket2`. Everything from outside comes in as an argument ([`Services`]), so that a
+//! test opens a door with its own queues, registry and clock.
 //!
-//! Closing: [`Door::stop`] accepts no more and lets connections finish the request they are in; [`Door::join`] waits
-//! for that, for a while.
+//! Closing: [`Door::stop`] accepts no more and lets connections finish the request they are in;
+//! [`Door::join`] waits for that, for a while.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
@@ -43,7 +43,8 @@ pub struct DoorConfig {
     pub deadlines: Deadlines,
 }
 
-/// How long a connection waits, and for what. The defaults are those of `base::limits`; tests have shorter ones.
+/// How long a connection waits, and for what. The defaults are those of `base::limits`; tests have
+/// shorter ones.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
     /// How often everything else is looked at.
@@ -109,7 +110,8 @@ impl Door {
     /// Listens, and starts the acceptors.
     ///
     /// # Errors
-    /// The address cannot be listened on, or a thread cannot be started; nothing is left behind then.
+    /// The address cannot be listened on, or a thread cannot be started; nothing is left behind
+    /// then.
     pub fn start(config: DoorConfig, services: Services) -> io::Result<Door> {
         let listener = listen(config.listen)?;
         let address = listener.local_addr()?;
@@ -138,10 +140,12 @@ impl Door {
         self.address
     }
 
-    /// Accepts no more. Connections finish the request that they are in; idle ones close at their next tick.
+    /// Accepts no more. Connections finish the request that they are in; idle ones close at their
+    /// next tick.
     pub fn stop(&self) {
         self.context.stopping.store(true, Ordering::Relaxed);
-        // On Linux this wakes every thread that waits in accept. It fails only for a socket that is shut down already.
+        // On Linux this wakes every thread that waits in accept. It fails only for a socket that is
+        // shut down already.
         let _shut = SockRef::from(self.context.pressure.listener()).shutdown(Shutdown::Both);
     }
 

@@ -20,7 +20,7 @@ pub(super) fn enqueue(
     let payload = decode::to_json(request.head, body)?;
     let correlation_id = request.correlation.checked()?;
 
-    request.exchange.settle(context)?;
+    request.settle(context)?;
     let submission = Submission { payload, correlation_id };
     let reply = request.exchange.hand_over(&admitted.queue, &submission, request.close);
     services.queues.submit(&admitted.queue, submission, reply);

@@ -1,7 +1,7 @@
 //! Everything that the door answers with an error, each with its status and its text.
 //!
-//! The texts are for a person: they name what was wrong and what is allowed, and never hold a key, a secret or a
-//! body. This is the only table from errors to statuses.
+//! The texts are for a person: they name what was wrong and what is allowed, and never hold a key,
+//! a secret or a body. This is the only table from errors to statuses.
 
 use crate::base::id::CorrelationIdError;
 use crate::base::limits::{ANSWER_DEADLINE, MAX_HEAD_BYTES, MAX_HEADERS};

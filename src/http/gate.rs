@@ -18,7 +18,8 @@ use crate::registry::FlowGate;
 
 /// The registry as the gate sees it. `server` implements it over its cached connections.
 pub trait Flows: Send + Sync {
-    /// What the gate needs to know of the newest version of a flow; `None` when there is no such flow.
+    /// What the gate needs to know of the newest version of a flow; `None` when there is no such
+    /// flow.
     ///
     /// # Errors
     /// The registry cannot be read; the text says why.

@@ -1,9 +1,9 @@
 //! The head of a request: request line and headers, read strictly.
 //!
-//! Home of `httparse`. On top of what it refuses, this file refuses everything that two readers of the same bytes
-//! could frame differently: a bare line feed, a `Content-Length` beside a `Transfer-Encoding`, two lengths, a length
-//! that is not plain digits, a transfer coding other than `chunked`. Nothing is copied: a [`Head`] points into the
-//! connection's buffer.
+//! Home of `httparse`. On top of what it refuses, this file refuses everything that two readers of
+//! the same bytes could frame differently: a bare line feed, a `Content-Length` beside a
+//! `Transfer-Encoding`, two lengths, a length that is not plain digits, a transfer coding other
+//! than `chunked`. Nothing is copied: a [`Head`] points into the connection's buffer.
 //!
 //! Not here: where the bytes come from and how long they may take (`connection`).
 
@@ -75,10 +75,12 @@ impl<'b> Field<'b> {
     }
 }
 
-/// Parses the head at the start of `bytes`: the head and its length, or `None` when more bytes are needed.
+/// Parses the head at the start of `bytes`: the head and its length, or `None` when more bytes are
+/// needed.
 ///
 /// # Errors
-/// 400 for a malformed one, 431 for one that is too long or has too many headers. The connection must be closed.
+/// 400 for a malformed one, 431 for one that is too long or has too many headers. The connection
+/// must be closed.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, HttpError> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut []);
@@ -112,8 +114,8 @@ fn explain(error: httparse::Error) -> HttpError {
     }
 }
 
-/// Whether a line feed stands without a carriage return before it. Written so that it compiles to wide instructions:
-/// it runs over every head.
+/// Whether a line feed stands without a carriage return before it. Written so that it compiles to
+/// wide instructions: it runs over every head.
 fn has_bare_line_feed(bytes: &[u8]) -> bool {
     let Some((first, rest)) = bytes.split_first() else { return false };
     let bare = rest
@@ -205,7 +207,8 @@ fn framing(http11: bool, length: Field<'_>, codings: Codings) -> Result<Framing,
     }
 }
 
-/// Plain digits only. A number that does not fit is longer than any ceiling, and is taken as the highest.
+/// Plain digits only. A number that does not fit is longer than any ceiling, and is taken as the
+/// highest.
 fn parse_length(digits: &[u8]) -> Result<u64, HttpError> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(HttpError::BadHead("Content-Length is not a number in plain digits"));
@@ -215,7 +218,8 @@ fn parse_length(digits: &[u8]) -> Result<u64, HttpError> {
     }))
 }
 
-/// Splits `/path?query`. A target in absolute form (`http://host/path`) loses its scheme and host first.
+/// Splits `/path?query`. A target in absolute form (`http://host/path`) loses its scheme and host
+/// first.
 fn split_target(target: &str) -> (&str, &str) {
     let origin = match target.split_once("://") {
         Some((scheme, rest)) if scheme.bytes().all(|b| b.is_ascii_alphabetic()) => {
@@ -357,7 +361,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        fn arbitrary_bytes_are_parsed_or_refused(
+            bytes in prop::collection::vec(any::<u8>(), 0..600),
+        ) {
             let _ = parse(&bytes);
         }
 

@@ -6,8 +6,8 @@ use crate::http::message::{self, Response};
 
 /// What the server knows of its own state.
 pub trait Readiness: Send + Sync {
-    /// What is not ready now, each named for a person: a poisoned queue, a full disk, a registry that cannot be read.
-    /// Empty when all is well.
+    /// What is not ready now, each named for a person: a poisoned queue, a full disk, a registry
+    /// that cannot be read. Empty when all is well.
     fn problems(&self) -> Vec<String>;
 }
 

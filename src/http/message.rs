@@ -1,8 +1,9 @@
-//! Answers: how they are made, and how they are printed as one piece of text, so that one response is one write.
+//! Answers: how they are made, and how they are printed as one piece of text, so that one response
+//! is one write.
 //!
-//! Home of `tiny_http`, of which only the message types are used, never its server (it reads bodies before a gate
-//! could run, and has no bounds). Printing is done here because its printer drops `Connection` and gives a 204 a
-//! length.
+//! Home of `tiny_http`, of which only the message types are used, never its server (it reads bodies
+//! before a gate could run, and has no bounds). Printing is done here because its printer drops
+//! `Connection` and gives a 204 a length.
 
 use std::io::{Cursor, Read as _};
 

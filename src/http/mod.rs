@@ -4,7 +4,7 @@
 //!     door        start, stop; owns the pool
 //!     acceptors   the pool: accept, serve one connection, again; what pressure is
 //!     connection  one connection: head after head, in order; deadlines; how it ends
-//!     head  body  chunked  pace     what a stranger sends, bounded
+//!     buffer  head  body  chunked  pace     what a stranger sends, bounded
 //!     context     what every request is served with
 //!     route       the table of what there is
 //!     gate > body > decode > correlation > enqueue      the order of a submission
@@ -14,11 +14,12 @@
 //!     stream                        the socket, and what stands in for it in tests
 //! ```
 //!
-//! The order in which a request is checked is promised to users (`nexus-http(7)`): a caller that the gate refuses
-//! is told so before a byte of its body is read.
+//! The order in which a request is checked is promised to users (`nexus-http(7)`): a caller that
+//! the gate refuses is told so before a byte of its body is read.
 
 mod acceptors;
 mod body;
+mod buffer;
 mod chunked;
 mod connection;
 mod context;

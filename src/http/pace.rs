@@ -1,8 +1,8 @@
 //! How slow a transfer may be: a body that comes in, or an answer that goes out.
 //!
-//! At least 1 KiB/s after the first 10 s. Bytes buy time, but never more than the grace ahead of now: a burst cannot
-//! buy a long silence. While other connections wait for an acceptor, a silence of one second ends the transfer, and
-//! so does a rate below 1 KiB/s after the first second.
+//! At least 1 KiB/s after the first 10 s. Bytes buy time, but never more than the grace ahead of
+//! now: a burst cannot buy a long silence. While other connections wait for an acceptor, a silence
+//! of one second ends the transfer, and so does a rate below 1 KiB/s after the first second.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ impl Pace {
         self.deadline = (self.deadline + time_for(bytes)).min(now + self.grace);
     }
 
-    /// Whether the transfer has fallen behind. `pressed` is the deadline that holds while others wait.
+    /// Whether the transfer has fallen behind. `pressed` is the deadline that holds while others
+    /// wait.
     pub(super) fn is_too_slow(&self, now: Duration, pressed: Option<Duration>) -> bool {
         if now > self.deadline {
             return true;

@@ -1,14 +1,16 @@
 //! The answer to a submission, written by the queue's own thread.
 //!
-//! Waking the connection's thread to write each 202 costs half of the throughput. So the connection thread prepares
-//! the 202, hands it over with the message, and goes back to reading its connection; after the sync the queue's
-//! thread puts the offset in and writes it, without ever blocking. What the socket does not take at once goes back to
-//! the connection thread, which finds it before its next answer, or at its next tick.
+//! Waking the connection's thread to write each 202 costs half of the throughput. So the connection
+//! thread prepares the 202, hands it over with the message, and goes back to reading its
+//! connection; after the sync the queue's thread puts the offset in and writes it, without ever
+//! blocking. What the socket does not take at once goes back to the connection thread, which finds
+//! it before its next answer, or at its next tick.
 //!
-//! Promises: one answer for each submission, and none overtakes another: whoever wants to write on the connection
-//! first waits until nothing is outstanding ([`Exchange::settle`]). A queue that does not answer in time, or whose
-//! thread dies, is answered for with 503 (whether the message is stored is unknown), and what it says later is
-//! dropped. The socket is owned by the connection and the answers together, so its descriptor is never another's.
+//! Promises: one answer for each submission, and none overtakes another: whoever wants to write on
+//! the connection first waits until nothing is outstanding ([`Exchange::settle`]). A queue that
+//! does not answer in time, or whose thread dies, is answered for with 503 (whether the message is
+//! stored is unknown), and what it says later is dropped. The socket is owned by the connection and
+//! the answers together, so its descriptor is never another's.
 //!
 //! The connection thread is woken only when it has said that it waits.
 
@@ -20,7 +22,7 @@ use crate::base::time::Clock;
 use crate::base::{QueueName, Timestamp};
 use crate::http::context::Context;
 use crate::http::error::{HttpError, Interruption};
-use crate::http::message::{self, Envelope, Response};
+use crate::http::message::{self, Envelope};
 use crate::http::pace::Pace;
 use crate::http::stream::{Stream, is_tick};
 use crate::queue::Receipt;
@@ -110,7 +112,8 @@ impl Exchange {
         Box::new(Answer { exchange: Arc::clone(self), ticket, answered: false })
     }
 
-    /// Waits until nothing is outstanding; bounded by the answer's deadline and the pace of writing.
+    /// Waits until nothing is outstanding; bounded by the answer's deadline and the pace of
+    /// writing.
     pub(super) fn settle(&self, context: &Context) -> Result<(), Gone> {
         while self.look(context)? {
             self.wait(context.deadlines.tick);
@@ -118,8 +121,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether a queue's answer is outstanding. Finishes an answer that the socket did not take, and gives up on a
-    /// queue that has not answered in time.
+    /// Whether a queue's answer is outstanding. Finishes an answer that the socket did not take,
+    /// and gives up on a queue that has not answered in time.
     pub(super) fn look(&self, context: &Context) -> Result<bool, Gone> {
         let mut state = self.lock();
         let rest = match state.phase {
@@ -153,17 +156,6 @@ impl Exchange {
         let (mut state, _timeout) =
             self.changed.wait_timeout(state, tick).unwrap_or_else(PoisonError::into_inner);
         state.waited_for = false;
-    }
-
-    /// Prints an answer and writes it, when everything before it is settled.
-    pub(super) fn respond(
-        &self,
-        response: Response,
-        envelope: Envelope<'_>,
-        context: &Context,
-    ) -> Result<(), Gone> {
-        self.settle(context)?;
-        self.write(&message::print(response, envelope), context)
     }
 
     /// Writes all of it. A client that does not read is given up on.
@@ -201,7 +193,8 @@ impl Exchange {
         Gone
     }
 
-    // A thread that panicked while it held the lock left at worst an answer half prepared, which is then not sent.
+    // A thread that panicked while it held the lock left at worst an answer half prepared, which is
+    // then not sent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

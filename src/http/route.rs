@@ -1,6 +1,7 @@
 //! The table of what there is: which method and path leads to which handler.
 //!
-//! Segments are compared as sent, never percent-decoded: a `%` in a name is a character at fault, found by the gate.
+//! Segments are compared as sent, never percent-decoded: a `%` in a name is a character at fault,
+//! found by the gate.
 
 use crate::http::connection::{Outcome, Request};
 use crate::http::context::Context;

@@ -1,6 +1,7 @@
 //! The socket of a connection, behind a trait so that a test can play the client from memory.
 //!
-//! Home of `rustix` in this folder: std has no way to send without ever blocking on a socket that otherwise blocks.
+//! Home of `rustix` in this folder: std has no way to send without ever blocking on a socket that
+//! otherwise blocks.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -52,7 +53,8 @@ impl Stream for TcpStream {
         Ok(rustix::net::send(self, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
     }
 
-    // A socket that can no longer be shut down is one whose client has gone: nothing is left to do then.
+    // A socket that can no longer be shut down is one whose client has gone: nothing is left to do
+    // then.
     fn finish(&self) {
         let _gone = self.shutdown(Shutdown::Write);
     }

@@ -48,6 +48,20 @@ fn xml_is_stored_as_flat_json() {
 }
 
 #[test]
+fn documents_as_deep_as_allowed_fit_an_acceptor_s_stack() {
+    let door = TestDoor::open();
+    let mut client = door.connect();
+    let json = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    let xml = |depth: usize| "<a>".repeat(depth) + &"</a>".repeat(depth);
+    let as_xml = "Content-Type: application/xml\r\n";
+    assert_eq!(client.ask(post(&json(128))).status, 202);
+    assert_eq!(client.ask(post(&json(129))).status, 400);
+    assert_eq!(client.ask(post(&json(100_000))).status, 400);
+    assert_eq!(client.ask(post_to("acme/forward-order", as_xml, &xml(127))).status, 202);
+    assert_eq!(client.ask(post_to("acme/forward-order", as_xml, &xml(1000))).status, 400);
+}
+
+#[test]
 fn whoever_is_refused_at_the_gate_is_told_so_before_the_body() {
     // None of these sends a byte of the body that it announces.
     let request = |flow: &str, lines: &str| {
@@ -199,7 +213,8 @@ fn a_client_that_says_it_is_done_still_gets_its_answer() {
 
 #[test]
 fn clients_that_go_away_harm_nobody() {
-    // A client that has closed may only have said that it is done: its acceptor waits with it for the answer.
+    // A client that has closed may only have said that it is done: its acceptor waits with it for
+    // the answer.
     let door = TestDoor::with(|config| config.acceptors = 21);
     door.queues.set(Mode::Hold);
     for gone in 1..=20 {

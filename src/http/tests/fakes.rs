@@ -1,4 +1,5 @@
-//! Stand-ins: queues that answer as told, a registry of four flows, a wall clock that stands still, and a client.
+//! Stand-ins: queues that answer as told, a registry of four flows, a wall clock that stands still,
+//! and a client.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -111,6 +111,22 @@ fn malformed_heads_are_refused_and_the_connection_closed() {
 }
 
 #[test]
+fn a_head_that_ends_early_is_refused_and_empty_lines_are_no_head() {
+    let door = TestDoor::open();
+    for (sent, expected) in [
+        ("G\x7f", vec![400]),
+        ("GET /health HT", vec![400]),
+        ("GET /health HTTP/1.1\r\n\r\n\r\n", vec![200]),
+        ("\r\n\r\n", vec![]),
+    ] {
+        let mut client = door.connect();
+        sent.bytes().for_each(|byte| client.send([byte]));
+        client.finish();
+        assert_eq!(statuses(&client.rest()), expected, "{sent:?}");
+    }
+}
+
+#[test]
 fn heads_beyond_their_bounds_are_refused() {
     let door = TestDoor::open();
     let many = "A: b\r\n".repeat(10_000);

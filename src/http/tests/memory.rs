@@ -1,4 +1,5 @@
-//! Clients played from memory: arbitrary bytes in arbitrary pieces, and a socket that takes only so much.
+//! Clients played from memory: arbitrary bytes in arbitrary pieces, and a socket that takes only so
+//! much.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +12,8 @@ use proptest::prelude::*;
 use super::fakes::{Answer, FakeQueues, Mode, post, services};
 use crate::http::Deadlines;
 use crate::http::acceptors::Pressure;
-use crate::http::connection::{Buffer, serve};
+use crate::http::buffer::Buffer;
+use crate::http::connection::serve;
 use crate::http::context::Context;
 use crate::http::dev::Flaky;
 use crate::http::gate::Access;
@@ -134,9 +136,13 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+fn fragments() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(fragment(), 0..30)
+}
+
 proptest! {
     #[test]
-    fn whatever_is_sent_gets_whole_answers_and_an_end(pieces in prop::collection::vec(fragment(), 0..30)) {
+    fn whatever_is_sent_gets_whole_answers_and_an_end(pieces in fragments()) {
         let (context, queues) = context();
         let answers = play(&Played::new(pieces), &context);
         let accepted = answers.iter().filter(|answer| answer.status == 202).count();
@@ -144,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn how_bytes_are_split_changes_nothing(pieces in prop::collection::vec(fragment(), 0..20), cut in 1..50_usize) {
+    fn how_bytes_are_split_changes_nothing(pieces in fragments(), cut in 1..50_usize) {
         let bytes = pieces.concat();
         let whole = play(&Played::new([bytes.clone()]), &context().0);
         let split = play(&Played::new(bytes.chunks(cut).map(<[u8]>::to_vec)), &context().0);

@@ -39,7 +39,12 @@ fn idle_and_slow_connections_make_room_when_others_wait() {
 
 #[test]
 fn a_busy_connection_makes_room_when_others_wait() {
-    let door = small(1);
+    // Ticks are so far apart that the connection is never seen idle.
+    let door = TestDoor::with(|config| {
+        config.acceptors = 1;
+        config.deadlines.tick = PATIENCE;
+        config.deadlines.pressed = Duration::from_millis(5);
+    });
     let mut busy = door.connect();
     assert_eq!(busy.ask(post("1")).status, 202);
     let mut waiting = door.connect();
@@ -51,7 +56,8 @@ fn a_busy_connection_makes_room_when_others_wait() {
 
 #[test]
 fn an_idle_connection_stays_open_while_nobody_waits() {
-    let door = small(2);
+    // One acceptor for each connection, for some may still be busy with closing the one before.
+    let door = small(22);
     let mut idle = door.connect();
     assert_eq!(idle.ask(get("/health")).status, 200);
     for _ in 0..20 {
@@ -80,16 +86,20 @@ fn a_door_that_stops_finishes_what_is_in_hand_and_closes_what_is_idle() {
     assert_eq!(idle.ask(get("/health")).status, 200);
     door.queues.set(Mode::Hold);
     let mut in_hand = door.connect();
-    in_hand.send(post("1"));
+    in_hand.send(post("1") + &get("/health") + &post("2"));
     door.queues.wait_for_held(1);
 
     door.door.stop();
     assert_eq!(idle.rest(), []);
     assert_ne!(door.door.join(Duration::ZERO), 0, "one is in hand");
     door.queues.release();
+    // What was in hand is answered, and with it what came right behind: that answer says that it is
+    // the last.
     let answers = in_hand.rest();
-    assert_eq!(answers.len(), 1);
-    assert_eq!(answers[0].status, 202);
+    assert_eq!(answers.len(), 2);
+    assert_eq!((answers[0].status, answers[1].status), (202, 200));
+    assert_eq!(answers[1].header("Connection"), Some("close"));
+    assert_eq!(door.queues.payloads(), ["1"]);
     assert_eq!(door.door.join(PATIENCE), 0);
     assert!(std::net::TcpStream::connect(door.door.address()).is_err());
 }
