@@ -226,3 +226,9 @@ pub const MIN_FREE_BYTES: u64 = 1 << 20;
 
 /// How often the door's snapshot of the registry is compared with the file.
 pub const CATALOG_POLL: Duration = Duration::from_millis(200);
+
+/// Lines of the log that may wait to be written; further ones are left out and counted.
+pub const MAX_LOG_LINES: usize = 16 << 10;
+
+/// How long the end of the process waits for the last lines of its log.
+pub const LOG_FINISH_DEADLINE: Duration = Duration::from_secs(1);

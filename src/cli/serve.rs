@@ -4,29 +4,33 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use super::args::{self, Resume, ServeArgs};
-use super::exit::Exit;
 use super::output::{Failure, with_standard_streams};
 use super::publish::publish_files;
 use crate::base::time::SystemClock;
-use crate::journal::{LogFormat, init_log};
+use crate::journal::{LogFormat, finish_log, init_log};
 use crate::server::{self, ServerConfig, StartError};
 
 /// Serves until it is told to stop.
 pub fn run(args: ServeArgs) -> ExitCode {
-    init_log(log_format(args.log_format));
-    // What publishing prints is on the terminal before the server waits for its end.
+    if let Err(error) = init_log(log_format(args.log_format)) {
+        let failure = Failure::new("cannot start the log's thread", error);
+        return with_standard_streams(|_| Err(failure)).into();
+    }
+    let mut checked = None;
     let published = with_standard_streams(|output| {
         let config = config(&args)?;
         server::check(&config).map_err(told)?;
-        match args.files.is_empty() {
-            true => Ok(()),
-            false => publish_files(&config.registry, &args.files, &SystemClock, output),
+        if !args.files.is_empty() {
+            publish_files(&config.registry, &args.files, &SystemClock, output)?;
         }
+        checked = Some(config);
+        Ok(())
     });
-    match published {
-        Exit::Done => with_standard_streams(|_| server::run(&config(&args)?).map_err(told)).into(),
-        failed => failed.into(),
-    }
+    let Some(config) = checked else { return published.into() };
+    // Not within the streams: they are held by whoever writes to them, and the log needs one.
+    let served = server::run(&config);
+    finish_log();
+    with_standard_streams(|_| served.map_err(told)).into()
 }
 
 fn told(error: StartError) -> Failure {

@@ -202,7 +202,7 @@ impl<'a> Event<'a> {
         self
     }
 
-    /// Why it was dead-lettered.
+    /// Why it was dead-lettered, or why the server stops.
     pub fn reason(mut self, reason: &'a str) -> Event<'a> {
         self.reason = Some(reason);
         self

@@ -2,17 +2,21 @@
 //!
 //! A JSON line has `time`, `level`, `target`, `message` and the fields of the event. `RUST_LOG` selects as usual; without
 //! it everything from `info` upwards is written, and of the HTTP client's own texts only warnings. Each record is one
-//! line, whatever is in it.
+//! line, whatever is in it, panics included. Lines are written by a thread of their own (`writer`): a standard error
+//! that nobody reads holds up no queue.
 
 use std::io::{self, Write as _};
+use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
 
-use env_logger::{Builder, Env};
+use env_logger::{Builder, Env, Target};
 use log::Record;
 use log::kv::{self, Key, Value, VisitSource, VisitValue};
 use serde_json::{Map, Value as Json};
 
 use crate::base::Timestamp;
 use crate::base::time::{Clock as _, SystemClock};
+use crate::journal::writer::LogWriter;
 
 /// What is written without `RUST_LOG`.
 const DEFAULT_FILTER: &str = "info,ureq=warn,ureq_proto=warn,rustls=warn";
@@ -26,8 +30,18 @@ pub enum LogFormat {
     Json,
 }
 
+/// The thread that writes the lines, once the log is set up.
+static WRITER: OnceLock<LogWriter> = OnceLock::new();
+
 /// Sets the log of this process up. Called once; a later call changes nothing.
-pub fn init_log(format: LogFormat) {
+///
+/// # Errors
+/// There is no thread for it.
+pub fn init_log(format: LogFormat) -> io::Result<()> {
+    let writer = LogWriter::start(Box::new(io::stderr()))?;
+    if WRITER.set(writer.clone()).is_err() {
+        return Ok(());
+    }
     let mut builder = Builder::from_env(Env::default().default_filter_or(DEFAULT_FILTER));
     builder.format(move |out, record| {
         let now = SystemClock.now();
@@ -37,8 +51,27 @@ pub fn init_log(format: LogFormat) {
         };
         out.write_all(line.as_bytes())
     });
+    builder.target(Target::Pipe(Box::new(writer)));
     // The only error is that a logger is set already.
     let _ = builder.try_init();
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// Waits until what was logged has been written, for a moment.
+pub fn finish_log() {
+    if let Some(writer) = WRITER.get() {
+        writer.finish();
+    }
+}
+
+/// A panic as one line: where, and what it said.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let text = one_line(panic.payload_as_str().unwrap_or("no text"));
+    let name = thread.name().unwrap_or("without a name");
+    log::error!(target: "nexus", "thread {name} panicked at {place}: {text}");
 }
 
 fn text_line(now: Timestamp, record: &Record<'_>) -> String {

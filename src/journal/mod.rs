@@ -6,7 +6,8 @@ mod event;
 mod log;
 mod record;
 mod thin;
+mod writer;
 
-pub use self::log::{LogFormat, init_log};
+pub use self::log::{LogFormat, finish_log, init_log};
 pub use event::{Event, Kind};
 pub use record::Journal;

@@ -98,7 +98,7 @@ impl Server {
                 janitor.stop();
                 // What is in flight is given back at once: nothing was promised to anybody yet.
                 let _ = roster.close();
-                return Err(StartError::part("listening", why));
+                return Err(StartError::part("listening", format!("{}: {why}", config.listen)));
             }
         };
         let journal = Arc::clone(&around.journal);

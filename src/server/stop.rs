@@ -51,7 +51,7 @@ impl Server {
     /// Queues that did not close in time. Nothing is lost: their next owner recovers them.
     pub fn stop(self, because: &str) -> Result<(), StartError> {
         let Server { door, janitor, roster, catalog, journal, grace } = self;
-        journal.record(&Event::new(Kind::ServerStopping).outcome(because));
+        journal.record(&Event::new(Kind::ServerStopping).reason(because));
         let until = Instant::now() + grace;
         door.stop();
         // From here on other servers look after what this one leaves.

@@ -177,3 +177,43 @@ impl Servers {
         let _ = self.own.unlock();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::RealDisk;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_servers_file_is_removed_once_its_holder_is_dead_and_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new(dir.path());
+        let servers = dir.path().join("servers");
+        let one = Servers::register(&disk, &servers, || "one".into()).unwrap();
+        let two = Servers::register(&disk, &servers, || "two".into()).unwrap();
+        assert_eq!(one.bury_dead(&disk).unwrap(), 0, "it lives");
+        drop(two);
+        assert_eq!(one.bury_dead(&disk).unwrap(), 1);
+        assert_eq!(one.bury_dead(&disk).unwrap(), 0);
+        let left = disk.list(&servers).unwrap();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].name, "one.lock");
+        one.leave(&disk);
+        assert!(disk.list(&servers).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_name_that_another_server_holds_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new(dir.path());
+        let names = Cell::new(0);
+        let name = || {
+            names.set(names.get() + 1);
+            format!("server-{}", names.get() / 2)
+        };
+        let one = Servers::register(&disk, dir.path(), name).unwrap();
+        names.set(0);
+        let two = Servers::register(&disk, dir.path(), name).unwrap();
+        assert_ne!(one.own_path, two.own_path);
+    }
+}

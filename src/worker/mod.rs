@@ -22,6 +22,9 @@ mod runner;
 mod surroundings;
 mod tenure;
 
+#[cfg(test)]
+mod tests;
+
 pub use inbox::{Refusal, Reply, Submission, Submit};
 pub use janitor::Janitor;
 pub use roster::Roster;
