@@ -23,7 +23,8 @@ impl MessageId {
         self.0
     }
 
-    /// The id after this one. At one million messages a second the numbers last for half a million years.
+    /// The id after this one. At one million messages a second the numbers last for half a million
+    /// years.
     pub fn next(self) -> MessageId {
         MessageId(self.0.saturating_add(1))
     }

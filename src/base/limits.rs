@@ -1,5 +1,6 @@
-//! Every bound of the program on one page, each with its unit. Those that an operator may move are the defaults of
-//! flags; the others hold always. What exceeds one is refused with a text that names it.
+//! Every bound of the program on one page, each with its unit. Those that an operator may move are
+//! the defaults of flags; the others hold always. What exceeds one is refused with a text that
+//! names it.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ pub const MAX_CORRELATION_ID_LEN: usize = 128;
 /// Default ceiling on one message, in bytes (`--max-message-bytes`).
 pub const DEFAULT_MAX_MESSAGE_BYTES: u64 = 1 << 20;
 
-/// The highest ceiling on one message that can be asked for, in bytes: what a frame can hold is checked against it
-/// before anything is allocated.
+/// The highest ceiling on one message that can be asked for, in bytes: what a frame can hold is
+/// checked against it before anything is allocated.
 pub const MAX_MESSAGE_BYTES: u64 = 64 << 20;
 
 /// Levels of nesting of a JSON or XML document.
@@ -37,7 +38,8 @@ pub const MAX_FLOW_STEPS: usize = 256;
 /// Levels of nesting of an expression or of a template.
 pub const MAX_EXPRESSION_DEPTH: usize = 64;
 
-/// Bytes that one step of a flow may build: a document of a template, or the values of an expression.
+/// Bytes that one step of a flow may build: a document of a template, or the values of an
+/// expression.
 pub const MAX_BUILT_BYTES: usize = 64 << 20;
 
 /// Default deadline of one run of a flow, in milliseconds (`timeout_ms` of the front matter).
@@ -55,8 +57,8 @@ pub const DEFAULT_MAX_RESPONSE_BYTES: u64 = 1 << 20;
 /// Bytes of the status line and headers of a downstream's answer.
 pub const MAX_RESPONSE_HEAD_BYTES: usize = 64 << 10;
 
-/// How long an idle connection to a downstream is kept: shorter than common servers keep theirs, so that a call is
-/// not sent into a connection that is just being closed.
+/// How long an idle connection to a downstream is kept: shorter than common servers keep theirs, so
+/// that a call is not sent into a connection that is just being closed.
 pub const EGRESS_IDLE_AGE: Duration = Duration::from_secs(3);
 
 /// The longest delay between attempts that a flow can ask for, in milliseconds: 30 days.
@@ -80,7 +82,8 @@ pub const MAX_CHANNEL_BYTES: usize = 64 << 20;
 /// Deliveries of one queue that may be in flight at once (the highest `queue_concurrency`).
 pub const MAX_IN_FLIGHT: usize = 64;
 
-/// First deliveries that may be settled behind one that is not: after a crash all of them come again.
+/// First deliveries that may be settled behind one that is not: after a crash all of them come
+/// again.
 pub const MAX_OUT_OF_ORDER: usize = 4096;
 
 /// Crashes of the process during one message's run after which it is dead-lettered.
@@ -104,7 +107,8 @@ pub const MAX_WAKE_BYTES: u64 = 1 << 20;
 /// Bytes of damaged log that are kept aside for a person, for each queue.
 pub const MAX_CORRUPT_BYTES: u64 = 64 << 20;
 
-/// Delay before a registry that could not be read, or a file that could not be written, is tried again.
+/// Delay before a registry that could not be read, or a file that could not be written, is tried
+/// again.
 pub const FAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// How long a connection to the registry waits for another one's lock.
@@ -152,7 +156,8 @@ pub const TRANSFER_GRACE: Duration = Duration::from_secs(10);
 /// What a body must bring, and a client must read, after the grace, in bytes a second.
 pub const MIN_TRANSFER_RATE: u64 = 1 << 10;
 
-/// How long a submission may go unanswered by its queue before the client is told that the outcome is unknown.
+/// How long a submission may go unanswered by its queue before the client is told that the outcome
+/// is unknown.
 pub const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How long a refused request's body is read and thrown away before its connection is closed.
@@ -185,7 +190,8 @@ pub const BODY_STEP: usize = 64 << 10;
 /// Distinct keys that `/dev/flaky` remembers.
 pub const MAX_FLAKY_KEYS: usize = 10_000;
 
-/// How long a queue may be without progress before it answers at once that it is busy, and is called stuck.
+/// How long a queue may be without progress before it answers at once that it is busy, and is
+/// called stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a queue with work may have had no place or no progress before `/ready` names it.
@@ -197,7 +203,8 @@ pub const PARK_AFTER: Duration = Duration::from_secs(60);
 /// How long a flow that publishes to another queue waits for the receipt.
 pub const PUBLISH_DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long an owner thread looks for the next command before it sleeps, while batches have one message.
+/// How long an owner thread looks for the next command before it sleeps, while batches have one
+/// message.
 pub const OWNER_SPIN: Duration = Duration::from_micros(30);
 
 /// Bytes of stack of an owner thread.

@@ -1,8 +1,8 @@
 //! Time as an argument: what a moment is, how it is written, and who tells it.
 //!
-//! A [`Timestamp`] is wall-clock time in milliseconds, and is what goes to the disk. A [`Clock`] also has a boot
-//! clock, which no step of the wall clock moves and which goes on counting while the machine is suspended; waits in a
-//! running process are measured with it.
+//! A [`Timestamp`] is wall-clock time in milliseconds, and is what goes to the disk. A [`Clock`]
+//! also has a boot clock, which no step of the wall clock moves and which goes on counting while
+//! the machine is suspended; waits in a running process are measured with it.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -71,7 +71,8 @@ pub trait Clock: Send + Sync {
     /// The wall clock.
     fn now(&self) -> Timestamp;
 
-    /// Time since some fixed moment before the process began. Never steps, and counts while the machine is suspended.
+    /// Time since some fixed moment before the process began. Never steps, and counts while the
+    /// machine is suspended.
     fn boot(&self) -> Duration;
 }
 

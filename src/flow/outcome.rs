@@ -34,7 +34,8 @@ impl Flow {
     pub fn description(&self) -> Option<&str> {
         None
     }
-    /// Runs the flow on one message. Never panics on any input; ends within `timeout_ms` of the flow (each wait inside is bounded by what is left of it).
+    /// Runs the flow on one message. Never panics on any input; ends within `timeout_ms` of the
+    /// flow (each wait inside is bounded by what is left of it).
     pub fn run(&self, message: &[u8], context: &Context, effects: &Effects<'_>) -> Outcome {
         unimplemented!()
     }
@@ -72,7 +73,8 @@ pub enum Outcome {
 }
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// The whole text: `step 'forward': effect handler failed: HTTP 503 Service Unavailable`. At most `MAX_ERROR_TEXT` bytes, control characters escaped.
+    /// The whole text: `step 'forward': effect handler failed: HTTP 503 Service Unavailable`. At
+    /// most `MAX_ERROR_TEXT` bytes, control characters escaped.
     pub error: String,
     pub kind: FailureKind,
     /// The flow's `queue_non_retryable` names the status that failed it.

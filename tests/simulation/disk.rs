@@ -1,10 +1,12 @@
-//! A disk with nothing real behind it: it remembers what was synced and what was not, and can lose the difference.
+//! A disk with nothing real behind it: it remembers what was synced and what was not, and can lose
+//! the difference.
 //!
-//! Every file has what a reader sees (`live`) and what is on the platter (`durable`), and the writes between the two
-//! in order. A sync carries them over. A power cut carries over any subset of them, each whole or in some of its
-//! 512-byte sectors, and any subset of the names that no directory sync has covered. A sync that fails carries over
-//! some and forgets that the rest was ever unsynced, as the kernel does. A kill loses nothing that was written and
-//! frees the locks of its process.
+//! Every file has what a reader sees (`live`) and what is on the platter (`durable`), and the
+//! writes between the two in order. A sync carries them over. A power cut carries over any subset
+//! of them, each whole or in some of its 512-byte sectors, and any subset of the names that no
+//! directory sync has covered. A sync that fails carries over some and forgets that the rest was
+//! ever unsynced, as the kernel does. A kill loses nothing that was written and frees the locks of
+//! its process.
 //!
 //! Any operation can be told to fail, to write short, or to be the last of its process.
 
@@ -229,7 +231,8 @@ impl SimDisk {
         self.state.lock().unwrap()
     }
 
-    /// Whether the process lives, and whether this operation is to fail. `Err` with `half` set: it died in it.
+    /// Whether the process lives, and whether this operation is to fail. `Err` with `half` set: it
+    /// died in it.
     fn begin(&self, state: &mut State, may_fail: bool) -> Result<(), Failing> {
         state.operations += 1;
         if state.dead.contains(&self.process) {

@@ -1,7 +1,8 @@
 //! The queue engine on a simulated disk, with simulated clocks, in one thread, replayed by seed.
 //!
-//! `cargo test` runs some thousands of random histories; `NEXUS_SIM_SEEDS=100000 cargo test --release --test simulation`
-//! runs more, and `NEXUS_SIM_SEED=123` runs one and prints its history.
+//! `cargo test` runs some thousands of random histories; `NEXUS_SIM_SEEDS=100000 cargo test
+//! --release --test simulation` runs more, and `NEXUS_SIM_SEED=123` runs one and prints its
+//! history.
 
 mod disk;
 mod world;

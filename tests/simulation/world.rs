@@ -1,8 +1,10 @@
-//! Servers and a command line on one simulated disk, driven by a seed, and the oracle that watches them.
+//! Servers and a command line on one simulated disk, driven by a seed, and the oracle that watches
+//! them.
 //!
-//! What must hold whatever happened: a message that was acknowledged ends processed, dead-lettered or handled by a
-//! person; no id names two messages; first deliveries are in order; what is delivered is what was submitted; an
-//! attempt never exceeds the budget; a retry never comes before its time; what was discarded never comes again.
+//! What must hold whatever happened: a message that was acknowledged ends processed, dead-lettered
+//! or handled by a person; no id names two messages; first deliveries are in order; what is
+//! delivered is what was submitted; an attempt never exceeds the budget; a retry never comes before
+//! its time; what was discarded never comes again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;

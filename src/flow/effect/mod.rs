@@ -15,7 +15,8 @@ pub trait Publish: Sync {
         correlation_id: &CorrelationId,
     ) -> Result<(), PublishError>;
 }
-/// Why a document could not be put on another flow's queue; its text names the target and the reason.
+/// Why a document could not be put on another flow's queue; its text names the target and the
+/// reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PublishError(pub String);
