@@ -177,7 +177,8 @@ impl Owner {
                 attempt: retry.attempt,
             };
             let step = self.launch(delivery, Some(retry), now);
-            if self.flights.contains_key(&retry.id) {
+            // In flight, or dead-lettered already; else it stays where it was.
+            if step.is_ok() || self.flights.contains_key(&retry.id) {
                 self.schedule.remove(retry.id);
             }
             return step.map(Some);

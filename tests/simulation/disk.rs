@@ -73,8 +73,12 @@ struct State {
     sabotage: Sabotage,
     /// The process that dies, and after how many more operations of its own.
     doomed: Option<(Process, u64)>,
-    operations: u64,
+    /// What another process does in between, and after how many more operations of which process.
+    intruder: Option<(Process, u64, Intruder)>,
 }
+
+/// What another process does between two operations of one.
+pub type Intruder = Box<dyn FnOnce() + Send>;
 
 /// The disk as one process sees it.
 #[derive(Clone)]
@@ -223,8 +227,32 @@ impl SimDisk {
         }
     }
 
-    pub fn operations(&self) -> u64 {
-        self.state().operations
+    /// Lets another process act between two of the next operations of this one.
+    pub fn intrude(&self, process: Process, operations: u64, intruder: Intruder) {
+        self.state().intruder = Some((process, operations, intruder));
+    }
+
+    /// What has not been called yet.
+    pub fn take_intruder(&self) -> Option<Intruder> {
+        self.state().intruder.take().map(|(_, _, intruder)| intruder)
+    }
+
+    /// Another process's turn comes before an operation begins.
+    fn step_aside(&self) {
+        let mut state = self.state();
+        let Some((process, left, _)) = &mut state.intruder else { return };
+        if *process != self.process {
+            return;
+        }
+        if *left > 0 {
+            *left -= 1;
+            return;
+        }
+        let intruder = state.intruder.take();
+        drop(state);
+        if let Some((_, _, intruder)) = intruder {
+            intruder();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -234,7 +262,6 @@ impl SimDisk {
     /// Whether the process lives, and whether this operation is to fail. `Err` with `half` set: it
     /// died in it.
     fn begin(&self, state: &mut State, may_fail: bool) -> Result<(), Failing> {
-        state.operations += 1;
         if state.dead.contains(&self.process) {
             return Err(Failing::Dead);
         }
@@ -278,6 +305,7 @@ impl From<Failing> for io::Error {
 
 impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+        self.step_aside();
         let mut state = self.state();
         self.begin(&mut state, true)?;
         let inode = match (state.names.get(path).copied(), how) {
@@ -306,6 +334,7 @@ impl Disk for SimDisk {
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.step_aside();
         let mut state = self.state();
         self.begin(&mut state, true)?;
         for dir in path.ancestors().filter(|dir| *dir != Path::new("/")) {
@@ -315,6 +344,7 @@ impl Disk for SimDisk {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.step_aside();
         let mut state = self.state();
         self.begin(&mut state, true)?;
         if !state.names.contains_key(path) {
@@ -330,6 +360,7 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step_aside();
         let mut state = self.state();
         self.begin(&mut state, true)?;
         let node = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
@@ -338,12 +369,14 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.step_aside();
         let mut state = self.state();
         self.begin(&mut state, true)?;
         state.names.remove(path).map(|_| ()).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.step_aside();
         let mut state = self.state();
         self.begin(&mut state, true)?;
         if state.sabotage.skip_dir_sync {
@@ -366,6 +399,7 @@ impl Disk for SimDisk {
     }
 
     fn identity(&self, path: &Path) -> io::Result<Option<Identity>> {
+        self.step_aside();
         let mut state = self.state();
         self.begin(&mut state, true)?;
         Ok(state.names.get(path).map(|node| match node {
@@ -396,18 +430,21 @@ impl DiskFile for SimFile {
     }
 
     fn len(&self) -> io::Result<u64> {
+        self.disk.step_aside();
         let mut state = self.disk.state();
         self.disk.begin(&mut state, true)?;
         Ok(state.inodes[&self.inode].live.len() as u64)
     }
 
     fn identity(&self) -> io::Result<Identity> {
+        self.disk.step_aside();
         let mut state = self.disk.state();
         self.disk.begin(&mut state, true)?;
         Ok(Identity { device: 0, inode: self.inode })
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.step_aside();
         let mut state = self.disk.state();
         self.disk.begin(&mut state, true)?;
         let live = &state.inodes[&self.inode].live;
@@ -418,6 +455,7 @@ impl DiskFile for SimFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.disk.step_aside();
         let mut state = self.disk.state();
         let begun = self.disk.begin(&mut state, true);
         let grows = offset as usize + buf.len() > state.inodes[&self.inode].live.len();
@@ -441,6 +479,7 @@ impl DiskFile for SimFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.step_aside();
         let mut state = self.disk.state();
         let begun = self.disk.begin(&mut state, true);
         let done = match &begun {
@@ -455,6 +494,7 @@ impl DiskFile for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.disk.step_aside();
         let mut state = self.disk.state();
         let begun = self.disk.begin(&mut state, true);
         let name = self.path.to_string_lossy();
@@ -480,6 +520,7 @@ impl DiskFile for SimFile {
     }
 
     fn lock(&self, _wait: Duration) -> io::Result<bool> {
+        self.disk.step_aside();
         let mut state = self.disk.state();
         self.disk.begin(&mut state, true)?;
         let process = self.disk.process;

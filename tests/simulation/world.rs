@@ -8,15 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nexus::base::random::SeededRandom;
 use nexus::base::{CorrelationId, MessageId, QueueName, RetryPolicy, Timestamp};
 use nexus::disk::Disk;
 use nexus::queue::{
-    Appender, Delivery, Election, Ending, HandleError, Layout, Moment, NewMessage, Owner, Settled,
-    Settlement, Step, dead_letters, discard, replay,
+    Appender, Delivery, Election, Ending, HandleError, Layout, Moment, NewMessage, Owner,
+    QueueError, Receipt, Settled, Settlement, Step, dead_letters, discard, replay,
 };
 
 use crate::disk::{Faults, Process, Sabotage, SimDisk};
@@ -64,6 +64,7 @@ pub struct World {
     servers: Vec<Server>,
     now: Moment,
     next_payload: u64,
+    quiet: bool,
     ids: BTreeMap<MessageId, Known>,
     highest_first_delivery: Option<MessageId>,
     unknown: Vec<Vec<u8>>,
@@ -93,6 +94,7 @@ impl World {
                 boot: Duration::from_secs(100),
             },
             next_payload: 0,
+            quiet: seed % 3 > 0,
             ids: BTreeMap::new(),
             highest_first_delivery: None,
             unknown: Vec::new(),
@@ -116,10 +118,14 @@ impl World {
         Arc::new(self.disk.of(process))
     }
 
-    /// One random event.
+    /// One random event. Some worlds are busy, in others the queue is empty most of the time.
     pub fn step(&mut self) {
+        if self.quiet && self.roll(3) > 0 {
+            return self.drive(2);
+        }
         match self.roll(100) {
-            0..=29 => self.submit(),
+            0..=26 => self.submit(),
+            27..=29 => self.two_at_once(),
             30..=59 => self.work(),
             60..=66 => self.poll(),
             67..=70 => self.advance(),
@@ -161,6 +167,48 @@ impl World {
 
     fn submit(&mut self) {
         let server = self.pick_server();
+        let batch = self.new_batch();
+        let now = self.now.wall;
+        let result = match &mut self.servers[server] {
+            Server::Down => return,
+            Server::Appends(appender) => appender.append(&batch, now),
+            Server::Owns(owner, _) => owner.append(&batch, now),
+        };
+        self.submitted(server, batch, result);
+    }
+
+    /// The other server appends in the middle of what the owner does.
+    fn two_at_once(&mut self) {
+        let Some(owner) = self.owner() else { return self.elect() };
+        let other = 1 - owner;
+        self.ensure(other);
+        let taken = std::mem::replace(&mut self.servers[other], Server::Down);
+        let Server::Appends(mut appender) = taken else {
+            self.servers[other] = taken;
+            return;
+        };
+        let batch = self.new_batch();
+        let (now, sent) = (self.now.wall, batch.clone());
+        let done = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&done);
+        let append = move || {
+            let result = appender.append(&sent, now);
+            *slot.lock().unwrap() = Some((appender, result));
+        };
+        self.note(format!("server {other} appends while server {owner} goes on"));
+        self.disk.intrude(owner, self.roll(40), Box::new(append));
+        self.drive(1);
+        if let Some(late) = self.disk.take_intruder() {
+            late();
+        }
+        let (appender, result) = done.lock().unwrap().take().unwrap();
+        if !self.disk.is_dead(other) {
+            self.servers[other] = Server::Appends(appender);
+        }
+        self.submitted(other, batch, result);
+    }
+
+    fn new_batch(&mut self) -> Vec<NewMessage> {
         let count = 1 + self.roll(4);
         let mut batch = Vec::new();
         for _ in 0..count {
@@ -176,12 +224,15 @@ impl World {
             let correlation_id = CorrelationId::generate(self.random.as_ref());
             batch.push(NewMessage { payload, correlation_id, origin: None });
         }
-        let now = self.now.wall;
-        let result = match &mut self.servers[server] {
-            Server::Down => return,
-            Server::Appends(appender) => appender.append(&batch, now),
-            Server::Owns(owner, _) => owner.append(&batch, now),
-        };
+        batch
+    }
+
+    fn submitted(
+        &mut self,
+        server: Process,
+        batch: Vec<NewMessage>,
+        result: Result<Vec<Receipt>, QueueError>,
+    ) {
         match result {
             Ok(receipts) => {
                 for (receipt, message) in receipts.iter().zip(batch) {
@@ -268,7 +319,7 @@ impl World {
         }
     }
 
-    fn failed(&mut self, server: Process, what: &str, error: &nexus::queue::QueueError) {
+    fn failed(&mut self, server: Process, what: &str, error: &QueueError) {
         self.note(format!("server {server}: {what} failed: {error}"));
         if error.kind == nexus::queue::FaultKind::Poisoned {
             self.servers[server] = Server::Down;
