@@ -44,6 +44,12 @@ impl Timestamp {
         self.text(SecondsFormat::Millis)
     }
 
+    /// The moment that an HTTP date such as `Sun, 06 Nov 1994 08:49:37 GMT` names.
+    pub fn from_http_date(text: &str) -> Option<Timestamp> {
+        let date = DateTime::parse_from_rfc2822(text).ok()?;
+        Some(Timestamp(date.timestamp_millis()))
+    }
+
     fn text(self, format: SecondsFormat) -> String {
         match DateTime::<Utc>::from_timestamp_millis(self.0) {
             Some(time) => time.to_rfc3339_opts(format, true),
@@ -99,6 +105,13 @@ mod tests {
         let moment = Timestamp::from_millis(1_786_284_131_250);
         assert_eq!(moment.to_seconds_text(), "2026-08-09T14:02:11Z");
         assert_eq!(moment.to_millis_text(), "2026-08-09T14:02:11.250Z");
+    }
+
+    #[test]
+    fn an_http_date_is_read() {
+        let moment = Timestamp::from_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        assert_eq!(moment.to_seconds_text(), "1994-11-06T08:49:37Z");
+        assert_eq!(Timestamp::from_http_date("soon"), None);
     }
 
     #[test]
