@@ -332,7 +332,7 @@ mod tests {
         assert!(changed("\"max_attempts\": 5", "\"max_attempts\": 0").contains("out of its range"));
         assert!(changed("\"3.5\"", "\"0.5\"").contains("out of its range"));
         assert!(changed("\"POST\"", "\"POSTS\"").contains("unknown method"));
-        assert!(changed("$.total > 0", "$.total >").contains("step 'forward'"));
+        assert!(changed("$.total > 0", "$.total >").contains("step 'check'"));
         assert!(
             changed("\"tenant\": \"acme\"", "\"tenant\": \"../x\"").contains("begins with '.'")
         );

@@ -6,7 +6,7 @@
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag};
 
 use crate::flow::problem::Problems;
-use crate::flow::step::STEP_KEYS;
+use crate::flow::step::{FENCES, STEP_KEYS};
 use crate::flow::suggest::{distance, nearest};
 
 /// A piece of the source.
@@ -222,7 +222,7 @@ impl<'s> Reader<'s> {
     fn fence(&mut self, fence: Fence, problems: &mut Problems<'_>) {
         match self.sections.last_mut().filter(|_| !self.prose) {
             Some(section) => section.fences.push(fence),
-            None if matches!(fence.info.as_str(), "ntd" | "validate" | "condition") => {
+            None if FENCES.contains(&fence.info.as_str()) => {
                 problems.warning(
                     fence.at,
                     format!("this {} fence stands in no step and is ignored", fence.info),

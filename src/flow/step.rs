@@ -22,6 +22,9 @@ use crate::flow::yaml::{self, Entry};
 pub(crate) const STEP_KEYS: [&str; 7] =
     ["effects", "endpoint", "method", "headers", "timeout_ms", "max_response_bytes", "queue"];
 
+/// The fences with a meaning.
+pub(crate) const FENCES: [&str; 3] = ["ntd", "validate", "condition"];
+
 /// The keys that belong to an effect.
 const EFFECT_KEYS: [(&str, EffectName); 6] = [
     ("endpoint", EffectName::HttpEgress),
@@ -123,7 +126,8 @@ pub(crate) fn read(
     let (used, effects) = reader.properties(section);
     let (fences, condition) = reader.fences(section);
     let uses = reader.uses;
-    if used.is_empty() && fences.is_empty() && section.properties.is_none() {
+    let meant = section.fences.iter().any(|fence| FENCES.contains(&fence.info.as_str()));
+    if !meant && section.properties.is_none() {
         problems.warning(
             section.at,
             "this step does nothing",
@@ -339,7 +343,7 @@ impl Reader<'_, '_> {
 
     fn warn_if_nearly(&mut self, info: &str, at: usize) {
         let word = info.split_whitespace().next().unwrap_or_default();
-        let meant = ["ntd", "validate", "condition"].into_iter().find(|known| {
+        let meant = FENCES.into_iter().find(|known| {
             let near = usize::from(known.len() > 3) + usize::from(known.len() > 6);
             distance(word, known) <= near
         });

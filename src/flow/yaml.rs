@@ -132,13 +132,16 @@ impl Reader<'_> {
     }
 
     fn scalar(&self, resolved: Option<&str>, location: &Location) -> Kind {
-        let written = self.written(location).unwrap_or(resolved.unwrap_or_default()).trim();
+        let written = self.written(location).unwrap_or_default().trim();
         match resolved {
-            Some(text) if written != text.trim() || text.is_empty() => {
+            Some(text) if written.starts_with(['"', '\'', '!']) || is_block(text) => {
                 Kind::Quoted(text.to_owned())
             }
-            Some(text) => Kind::Plain(text.to_owned()),
-            None => Kind::Plain(written.to_owned()),
+            // Folded from several lines, or its place is not known.
+            Some(text) if written.is_empty() || written.contains('\n') => {
+                Kind::Plain(text.to_owned())
+            }
+            _ => Kind::Plain(written.to_owned()),
         }
     }
 
@@ -158,6 +161,12 @@ impl Reader<'_> {
         let line = usize::try_from(location.line()).unwrap_or(1).max(1);
         text.split_inclusive('\n').take(line - 1).map(str::len).sum()
     }
+}
+
+/// Whether a text that the parser resolved was a block: a plain scalar has no line break, and one that is a number is
+/// resolved to a number.
+fn is_block(resolved: &str) -> bool {
+    resolved.contains('\n') || crate::document::json::is_number(resolved.as_bytes())
 }
 
 impl<'de> Deserialize<'de> for Raw {
@@ -264,6 +273,8 @@ mod tests {
         assert_eq!(kind("\"{{ $.a }}\""), Kind::Quoted("{{ $.a }}".into()));
         assert_eq!(kind("\"\""), Kind::Quoted("".into()));
         assert_eq!(kind("|\n  text\n"), Kind::Quoted("text\n".into()));
+        assert_eq!(kind("|-\n  2\n"), Kind::Quoted("2".into()));
+        assert_eq!(kind("two\n  lines"), Kind::Plain("two lines".into()));
         for null in ["", "null", "~"] {
             assert_eq!(kind(null), Kind::Null, "{null:?}");
         }
