@@ -52,6 +52,12 @@ impl Timestamp {
         }
     }
 
+    /// The moment that an HTTP date such as `Sun, 06 Nov 1994 08:49:37 GMT` names.
+    pub fn from_http_date(text: &str) -> Option<Timestamp> {
+        let date = DateTime::parse_from_rfc2822(text).ok()?;
+        Some(Timestamp(date.timestamp_millis()))
+    }
+
     fn text(self, format: SecondsFormat) -> String {
         match DateTime::<Utc>::from_timestamp_millis(self.0) {
             Some(time) => time.to_rfc3339_opts(format, true),
@@ -109,6 +115,13 @@ mod tests {
         assert_eq!(moment.to_seconds_text(), "2026-08-09T14:02:11Z");
         assert_eq!(moment.to_millis_text(), "2026-08-09T14:02:11.250Z");
         assert_eq!(moment.to_http_date(), "Sun, 09 Aug 2026 14:02:11 GMT");
+    }
+
+    #[test]
+    fn an_http_date_is_read() {
+        let moment = Timestamp::from_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        assert_eq!(moment.to_seconds_text(), "1994-11-06T08:49:37Z");
+        assert_eq!(Timestamp::from_http_date("soon"), None);
     }
 
     #[test]

@@ -1,62 +1,68 @@
-//! Stand-in for the compiler: enough of a flow for the command line's own tests.
-use crate::base::QueueName;
-use crate::flow::Flow;
+//! The compiler: a source becomes a flow, or every problem of it in one run.
 
-/// How bad a problem is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
-    /// The flow cannot be published.
-    Error,
-    /// It can.
-    Warning,
-}
+use crate::base::limits::MAX_FLOW_SOURCE_BYTES;
+use crate::flow::problem::{Problem, Problems};
+use crate::flow::program::{Flow, Step};
+use crate::flow::step::Declared;
+use crate::flow::{check, front_matter, source, step};
 
-/// Something that the compiler found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// From 1.
-    pub line: usize,
-    /// From 1.
-    pub column: usize,
-    /// How bad it is.
-    pub severity: Severity,
-    /// What is wrong.
-    pub message: String,
-    /// What to do.
-    pub help: Option<String>,
-}
-
-/// What the compiler gives.
+/// What became of a source.
+#[derive(Debug)]
 pub struct Compilation {
-    /// All that was found.
+    /// All problems, in the order of the source.
     pub problems: Vec<Problem>,
-    /// The flow, when there was no error.
+    /// The flow, when there is no error among them.
     pub flow: Option<Flow>,
 }
 
 /// Compiles a source.
-pub fn compile(source: &str) -> Compilation {
-    let key = |key: &str| source.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-    let problem = |severity, message: &str| Problem {
-        line: 1,
-        column: 1,
-        severity,
-        message: message.to_owned(),
-        help: Some("write it in the front matter".to_owned()),
-    };
-    let Some((tenant, flow)) = key("tenant:").zip(key("flow:")) else {
-        let problems = vec![problem(Severity::Error, "the tenant or the flow is missing")];
-        return Compilation { problems, flow: None };
-    };
-    let mut problems = Vec::new();
-    if key("effects:").is_some() {
-        problems.push(problem(Severity::Warning, "the effect is never used"));
+pub fn compile(text: &str) -> Compilation {
+    let mut problems = Problems::new(text);
+    if text.len() > MAX_FLOW_SOURCE_BYTES {
+        problems.error(0, format!("a flow has at most {MAX_FLOW_SOURCE_BYTES} bytes"));
+        return Compilation { problems: problems.into_sorted(), flow: None };
     }
-    match QueueName::parse(tenant, flow) {
-        Ok(name) => Compilation { problems, flow: Some(Flow::stand_in(name)) },
-        Err(error) => {
-            problems.push(problem(Severity::Error, &error.to_string()));
-            Compilation { problems, flow: None }
+    let parts = source::read(text, &mut problems);
+    let Some(front_matter) = &parts.front_matter else {
+        return Compilation { problems: problems.into_sorted(), flow: None };
+    };
+    let mut front = front_matter::read(front_matter, &mut problems);
+    let mut unnamed = 0;
+    let mut steps = Vec::new();
+    let mut unreadable = 0;
+    for section in &parts.sections {
+        match step::read(section, &mut unnamed, &mut problems) {
+            Some(step) => steps.push(step),
+            None => unreadable += 1,
         }
     }
+    // A step that could not be named has its error already; that it is missing would be no news.
+    if unreadable == 0 {
+        check::check(&front, &steps, parts.body_at, &mut problems);
+    }
+    let flow = match front.name.take() {
+        Some(name) if !problems.has_errors() => {
+            let (fault, steps) = split(steps);
+            Some(Flow {
+                name,
+                description: front.description,
+                settings: front.settings,
+                steps,
+                fault,
+            })
+        }
+        _ => None,
+    };
+    Compilation { problems: problems.into_sorted(), flow }
 }
+
+/// The fault handler's steps and the flow's.
+fn split(steps: Vec<Declared>) -> (Vec<Step>, Vec<Step>) {
+    let (fault, flow): (Vec<Declared>, Vec<Declared>) =
+        steps.into_iter().partition(|step| step.fault);
+    let bare = |steps: Vec<Declared>| steps.into_iter().map(|step| step.step).collect();
+    (bare(fault), bare(flow))
+}
+
+#[cfg(test)]
+mod tests;
