@@ -12,7 +12,7 @@ pub trait Readiness: Send + Sync {
     fn problems(&self) -> Vec<String>;
 }
 #[derive(Default)]
-pub struct Deadlines;
+pub struct Deadlines(());
 pub struct DoorConfig {
     pub listen: SocketAddr,
     pub acceptors: usize,

@@ -12,7 +12,7 @@ use crate::queue::{
 };
 use crate::worker::files::{AppendFiles, Elected, OpenFiles, OwnFiles};
 use crate::worker::inbox::{Reply, Submission};
-use crate::worker::runner::{Done, End, Job};
+use crate::worker::runner::{Done, End, Job, Order};
 
 /// What the files did, and what they are to do next.
 #[derive(Default)]
@@ -177,7 +177,7 @@ struct Bench {
     owner: OwnerThread,
     commands: Receiver<Command>,
     /// What waits for runners, once one has been started.
-    jobs: Arc<Mutex<Option<Receiver<Job>>>>,
+    orders: Arc<Mutex<Option<Receiver<Order>>>>,
     script: Shared,
     clock: Arc<TestClock>,
     answers: Answers,
@@ -188,11 +188,11 @@ impl Bench {
         let script = Shared::default();
         let clock = Arc::new(TestClock(Mutex::new(Duration::from_secs(1000))));
         let (inbox, commands) = Inbox::new();
-        let jobs = Arc::new(Mutex::new(None));
-        let started = Arc::clone(&jobs);
-        let runners = Runners::new(Box::new(move |jobs| {
+        let orders = Arc::new(Mutex::new(None));
+        let started = Arc::clone(&orders);
+        let runners = Runners::new(Box::new(move |orders| {
             // The test is every runner.
-            *started.lock().unwrap() = Some(jobs);
+            *started.lock().unwrap() = Some(orders);
             Ok(())
         }));
         let post = Post {
@@ -204,7 +204,7 @@ impl Bench {
         };
         let tenure = Tenure::new(Box::new(FakeFiles(Arc::clone(&script))));
         let owner = OwnerThread::new(post, tenure, runners);
-        Bench { owner, commands, jobs, script, clock, answers: Answers::default() }
+        Bench { owner, commands, orders, script, clock, answers: Answers::default() }
     }
 
     fn submit(&self, payload: &str) {
@@ -232,7 +232,10 @@ impl Bench {
 
     /// The next delivery that waits for a runner.
     fn next_job(&self) -> Option<Job> {
-        self.jobs.lock().unwrap().as_ref().and_then(|jobs| jobs.try_recv().ok())
+        match self.orders.lock().unwrap().as_ref()?.try_recv().ok()? {
+            Order::Run(job) => Some(job),
+            Order::End => panic!("no thread is one too many here"),
+        }
     }
 
     fn job(&self) -> Job {
@@ -546,4 +549,39 @@ fn a_failed_run_is_settled_with_its_flows_policy() {
         &script.unsettled[..],
         [(MessageId::FIRST, Ending::Failed { non_retryable: true, retry_after_ms: Some(7), .. })]
     ));
+}
+
+#[test]
+fn a_delivery_of_an_earlier_tenure_that_comes_back_untried_is_not_handed_out_again() {
+    let mut bench = Bench::new();
+    bench.submit("1");
+    bench.submit("2");
+    bench.turn();
+    let job = bench.job();
+    bench.script.lock().unwrap().others_deliver = true;
+    bench.script.lock().unwrap().has_work = true;
+    bench.fail("append", FaultKind::Poisoned);
+    bench.submit("3");
+    bench.turn();
+    bench.turn_after(FAULT_RETRY_DELAY);
+    bench.not_tried(job, "registry locked");
+    bench.turn();
+    bench.script.lock().unwrap().others_deliver = false;
+    bench.turn_after(FAULT_RETRY_DELAY);
+    assert_eq!(bench.job().delivery.message.payload, b"2", "the files say what comes next");
+}
+
+#[test]
+fn the_wait_ends_with_whatever_is_due_first() {
+    let mut bench = Bench::new();
+    bench.turn();
+    let wait = |bench: &mut Bench| bench.owner.deadline().saturating_duration_since(Instant::now());
+    assert!(wait(&mut bench) <= POLL_INTERVAL);
+    let now = bench.owner.post.clock.boot();
+    bench.owner.due.retry = Some(now);
+    assert_eq!(wait(&mut bench), Duration::ZERO);
+    bench.owner.due.start = now + POLL_INTERVAL;
+    assert!(wait(&mut bench) > Duration::ZERO, "nothing may start yet");
+    bench.owner.due.settle = Some(now);
+    assert_eq!(wait(&mut bench), Duration::ZERO);
 }
