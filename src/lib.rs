@@ -1,6 +1,7 @@
 //! `nexus`: a durable message queue with an HTTP door, in one process over one directory.
 //!
-//! A row imports from the rows below it; never from above, never from a sibling (`tests/tidy.rs` holds us to it):
+//! A row imports from the rows below it; never from above, never from a sibling (`tests/tidy.rs`
+//! holds us to it):
 //!
 //! ```text
 //!     main > cli > server > http > worker          journal (events) serves these four
@@ -10,10 +11,11 @@
 //!     base                                         names, ids, time, limits, policy, digests
 //! ```
 //!
-//! The life of a message: a connection thread (`http`) reads and checks it and hands it to the owner thread of its
-//! queue (`worker`), which appends it to the queue's log (`queue`), syncs once for all that waited, and answers 202.
-//! A runner thread (`worker`) then runs the flow (`flow`, loaded from `registry`) on it and reports how that ended;
-//! the owner settles it: acknowledged, scheduled again, or dead-lettered.
+//! The life of a message: a connection thread (`http`) reads and checks it and hands it to the
+//! owner thread of its queue (`worker`), which appends it to the queue's log (`queue`), syncs once
+//! for all that waited, and answers 202. A runner thread (`worker`) then runs the flow (`flow`,
+//! loaded from `registry`) on it and reports how that ended; the owner settles it: acknowledged,
+//! scheduled again, or dead-lettered.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -23,7 +23,8 @@ impl MessageId {
         self.0
     }
 
-    /// The id after this one. At one million messages a second the numbers last for half a million years.
+    /// The id after this one. At one million messages a second the numbers last for half a million
+    /// years.
     pub fn next(self) -> MessageId {
         MessageId(self.0.saturating_add(1))
     }
@@ -47,7 +48,8 @@ pub struct CorrelationId(Box<str>);
 /// A text that cannot be a correlation id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a correlation id is 1 to {MAX_CORRELATION_ID_LEN} visible ASCII characters (no spaces), and this one {0}"
+    "a correlation id is 1 to {MAX_CORRELATION_ID_LEN} visible ASCII characters (no spaces), \
+     and this one {0}"
 )]
 pub struct CorrelationIdError(&'static str);
 

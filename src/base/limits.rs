@@ -1,5 +1,6 @@
-//! Every bound of the program on one page, each with its unit. Those that an operator may move are the defaults of
-//! flags; the others hold always. What exceeds one is refused with a text that names it.
+//! Every bound of the program on one page, each with its unit. Those that an operator may move are
+//! the defaults of flags; the others hold always. What exceeds one is refused with a text that
+//! names it.
 
 use std::time::Duration;
 
@@ -12,12 +13,59 @@ pub const MAX_CORRELATION_ID_LEN: usize = 128;
 /// Default ceiling on one message, in bytes (`--max-message-bytes`).
 pub const DEFAULT_MAX_MESSAGE_BYTES: u64 = 1 << 20;
 
-/// The highest ceiling on one message that can be asked for, in bytes: what a frame can hold is checked against it
-/// before anything is allocated.
+/// The highest ceiling on one message that can be asked for, in bytes: what a frame can hold is
+/// checked against it before anything is allocated.
 pub const MAX_MESSAGE_BYTES: u64 = 64 << 20;
 
 /// Levels of nesting of a JSON or XML document.
 pub const MAX_DOCUMENT_DEPTH: usize = 128;
+
+/// Attributes of one XML element.
+pub const MAX_XML_ATTRIBUTES: usize = 256;
+
+/// Characters of the name of an XML element or attribute, prefix included.
+pub const MAX_XML_NAME_LEN: usize = 1024;
+
+/// Namespace prefixes that may be declared at one place of an XML document.
+pub const MAX_XML_NAMESPACES: usize = 64;
+
+/// Bytes of a flow's source.
+pub const MAX_FLOW_SOURCE_BYTES: usize = 1 << 20;
+
+/// Steps of a flow, those of its fault handler included.
+pub const MAX_FLOW_STEPS: usize = 256;
+
+/// Levels of nesting of an expression or of a template.
+pub const MAX_EXPRESSION_DEPTH: usize = 64;
+
+/// Bytes that one step of a flow may build: a document of a template, or the values of an
+/// expression.
+pub const MAX_BUILT_BYTES: usize = 64 << 20;
+
+/// Default deadline of one run of a flow, in milliseconds (`timeout_ms` of the front matter).
+pub const DEFAULT_FLOW_TIMEOUT_MS: u64 = 300_000;
+
+/// Default deadline of one HTTP call of a step, in milliseconds (`timeout_ms` of the step).
+pub const DEFAULT_EGRESS_TIMEOUT_MS: u64 = 30_000;
+
+/// The longest deadline that a flow or a step can ask for, in milliseconds: one day.
+pub const MAX_FLOW_TIMEOUT_MS: u64 = 86_400_000;
+
+/// Default ceiling on the body of a downstream's answer, in bytes (`max_response_bytes`).
+pub const DEFAULT_MAX_RESPONSE_BYTES: u64 = 1 << 20;
+
+/// Bytes of the status line and headers of a downstream's answer.
+pub const MAX_RESPONSE_HEAD_BYTES: usize = 64 << 10;
+
+/// How long an idle connection to a downstream is kept: shorter than common servers keep theirs, so
+/// that a call is not sent into a connection that is just being closed.
+pub const EGRESS_IDLE_AGE: Duration = Duration::from_secs(3);
+
+/// The longest delay between attempts that a flow can ask for, in milliseconds: 30 days.
+pub const MAX_RETRY_DELAY_MS: u64 = 2_592_000_000;
+
+/// Characters of a flow's `description`.
+pub const MAX_DESCRIPTION_LEN: usize = 200;
 
 /// Bytes of an error text that came from outside, such as a downstream's answer.
 pub const MAX_ERROR_TEXT: usize = 4096;
@@ -34,7 +82,8 @@ pub const MAX_CHANNEL_BYTES: usize = 64 << 20;
 /// Deliveries of one queue that may be in flight at once (the highest `queue_concurrency`).
 pub const MAX_IN_FLIGHT: usize = 64;
 
-/// First deliveries that may be settled behind one that is not: after a crash all of them come again.
+/// First deliveries that may be settled behind one that is not: after a crash all of them come
+/// again.
 pub const MAX_OUT_OF_ORDER: usize = 4096;
 
 /// Crashes of the process during one message's run after which it is dead-lettered.
@@ -58,10 +107,91 @@ pub const MAX_WAKE_BYTES: u64 = 1 << 20;
 /// Bytes of damaged log that are kept aside for a person, for each queue.
 pub const MAX_CORRUPT_BYTES: u64 = 64 << 20;
 
-/// Delay before a registry that could not be read, or a file that could not be written, is tried again.
+/// Delay before a registry that could not be read, or a file that could not be written, is tried
+/// again.
 pub const FAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// How long a queue may be without progress before it answers at once that it is busy, and is called stuck.
+/// How long a connection to the registry waits for another one's lock.
+pub const REGISTRY_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Default number of acceptor threads, each with one connection at a time (`--acceptors`).
+pub const DEFAULT_ACCEPTORS: usize = 512;
+
+/// The highest number of acceptor threads that can be asked for.
+pub const MAX_ACCEPTORS: usize = 16_384;
+
+/// The highest number of active queues that can be asked for (`--max-queues`).
+pub const MAX_QUEUES: usize = 1 << 20;
+
+/// Default time in seconds that a stopping server gives to what is in flight (`--grace`).
+pub const DEFAULT_GRACE_SECONDS: u64 = 25;
+
+/// The longest such time that can be asked for, in seconds.
+pub const MAX_GRACE_SECONDS: u64 = 3600;
+
+/// Bytes of stack of a thread that only passes things on.
+pub const SMALL_STACK_BYTES: usize = 256 << 10;
+
+/// Stack of an acceptor thread, in bytes.
+pub const ACCEPTOR_STACK: usize = 256 << 10;
+
+/// Connections that the kernel keeps waiting for an acceptor.
+pub const LISTEN_BACKLOG: i32 = 1024;
+
+/// Bytes of a request's head: request line, headers and the empty line.
+pub const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// Header lines of a request.
+pub const MAX_HEADERS: usize = 100;
+
+/// How long a request's head may take, from its first byte; for a new connection, from the accept.
+pub const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long a connection may be idle between two requests.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Silence that a body, or a client reading an answer, is granted at most.
+pub const TRANSFER_GRACE: Duration = Duration::from_secs(10);
+
+/// What a body must bring, and a client must read, after the grace, in bytes a second.
+pub const MIN_TRANSFER_RATE: u64 = 1 << 10;
+
+/// How long a submission may go unanswered by its queue before the client is told that the outcome
+/// is unknown.
+pub const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long a refused request's body is read and thrown away before its connection is closed.
+pub const LINGER_TIME: Duration = Duration::from_secs(1);
+
+/// Bytes of a refused request's body that are read and thrown away.
+pub const LINGER_BYTES: usize = 64 << 10;
+
+/// What deadlines without progress fall to while other connections wait for an acceptor.
+pub const PRESSED_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How often a connection that waits for its client looks at deadlines, pressure and the stop.
+pub const CONNECTION_TICK: Duration = Duration::from_secs(1);
+
+/// How long an acceptor waits after an accept that failed for want of descriptors or memory.
+pub const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Bytes of a line that gives the size of a chunk, with its extension.
+pub const MAX_CHUNK_LINE: usize = 1 << 10;
+
+/// Bytes of all chunk extensions of one body together.
+pub const MAX_CHUNK_EXTENSIONS: usize = 16 << 10;
+
+/// Bytes of the trailer of a chunked body.
+pub const MAX_TRAILER_BYTES: usize = 8 << 10;
+
+/// Bytes by which a body's memory grows ahead of what has arrived of it.
+pub const BODY_STEP: usize = 64 << 10;
+
+/// Distinct keys that `/dev/flaky` remembers.
+pub const MAX_FLAKY_KEYS: usize = 10_000;
+
+/// How long a queue may be without progress before it answers at once that it is busy, and is
+/// called stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a queue with work may have had no place or no progress before `/ready` names it.
@@ -73,7 +203,8 @@ pub const PARK_AFTER: Duration = Duration::from_secs(60);
 /// How long a flow that publishes to another queue waits for the receipt.
 pub const PUBLISH_DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long an owner thread looks for the next command before it sleeps, while batches have one message.
+/// How long an owner thread looks for the next command before it sleeps, while batches have one
+/// message.
 pub const OWNER_SPIN: Duration = Duration::from_micros(30);
 
 /// Bytes of stack of an owner thread.

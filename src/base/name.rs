@@ -1,9 +1,9 @@
 //! The rule for a name that becomes a path, as a type.
 //!
-//! A [`Name`] is 1 to 64 of `a-z`, `0-9`, `-` and `_`, and begins with a letter or a digit. A value of the type cannot
-//! hold `../x`, a dot, an uppercase letter or a percent sign, so a path built from it stays where it was built. The
-//! compiler, the HTTP door, the command line and the queue all take names in through this file, and it is the only
-//! place that words the refusal.
+//! A [`Name`] is 1 to 64 of `a-z`, `0-9`, `-` and `_`, and begins with a letter or a digit. A value
+//! of the type cannot hold `../x`, a dot, an uppercase letter or a percent sign, so a path built
+//! from it stays where it was built. The compiler, the HTTP door, the command line and the queue
+//! all take names in through this file, and it is the only place that words the refusal.
 
 use std::fmt;
 
@@ -20,7 +20,8 @@ pub enum NameFault {
     Empty,
     /// The text has more than [`MAX_NAME_LEN`] bytes; the value is its length.
     TooLong(usize),
-    /// The first character that is not allowed, and where it stands (counted in characters, from 1).
+    /// The first character that is not allowed, and where it stands (counted in characters, from
+    /// 1).
     Character(char, usize),
 }
 

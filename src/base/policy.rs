@@ -1,8 +1,8 @@
 //! The retry policy of a flow: how many attempts, and how long between them.
 //!
-//! Source: the document "Queues, retries and the DLQ", section "Retry configuration". The delay after a failed
-//! attempt `n` is `min(initial_delay × backoff_factor ^ (n − 1), max_delay)`, then, beyond the document, drawn
-//! uniformly from ± `jitter_factor` of itself.
+//! Source: the document "Queues, retries and the DLQ", section "Retry configuration". The delay
+//! after a failed attempt `n` is `min(initial_delay × backoff_factor ^ (n − 1), max_delay)`, then,
+//! beyond the document, drawn uniformly from ± `jitter_factor` of itself.
 
 use crate::base::random::Random;
 
@@ -17,7 +17,8 @@ pub struct RetryPolicy {
     pub backoff_factor: f64,
     /// Ceiling on any single delay, in milliseconds.
     pub max_delay_ms: u64,
-    /// Share of the delay by which it is varied either way, 0 to 1. Beyond the document; 0 is exact.
+    /// Share of the delay by which it is varied either way, 0 to 1. Beyond the document; 0 is
+    /// exact.
     pub jitter_factor: f64,
 }
 
@@ -34,8 +35,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The delay in milliseconds after failed attempt `attempt` (from 1), or `None` when the budget is used up and the
-    /// message is to be dead-lettered.
+    /// The delay in milliseconds after failed attempt `attempt` (from 1), or `None` when the budget
+    /// is used up and the message is to be dead-lettered.
     pub fn delay_after(&self, attempt: u32, random: &dyn Random) -> Option<u64> {
         if attempt >= self.max_attempts {
             return None;
@@ -105,8 +106,8 @@ mod tests {
             max in 0u64..2_592_000_000, jitter in 0.0f64..=1.0, seed: u64,
         ) {
             let policy = RetryPolicy {
-                max_attempts: 3000, initial_delay_ms: initial, backoff_factor: factor, max_delay_ms: max,
-                jitter_factor: jitter,
+                max_attempts: 3000, initial_delay_ms: initial, backoff_factor: factor,
+                max_delay_ms: max, jitter_factor: jitter,
             };
             let exact = RetryPolicy { jitter_factor: 0.0, ..policy };
             let random = SeededRandom::new(seed);

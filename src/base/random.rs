@@ -1,4 +1,5 @@
-//! Chance as an argument: jitter and new ids come through [`Random`], so that a test can replay them from a seed.
+//! Chance as an argument: jitter and new ids come through [`Random`], so that a test can replay
+//! them from a seed.
 
 use std::sync::Mutex;
 
@@ -32,7 +33,8 @@ impl Random for SystemRandom {
     }
 }
 
-/// A generator that gives the same numbers and ids for the same seed (SplitMix64). For tests and simulations.
+/// A generator that gives the same numbers and ids for the same seed (SplitMix64). For tests and
+/// simulations.
 #[derive(Debug)]
 pub struct SeededRandom(Mutex<u64>);
 

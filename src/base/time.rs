@@ -1,8 +1,8 @@
 //! Time as an argument: what a moment is, how it is written, and who tells it.
 //!
-//! A [`Timestamp`] is wall-clock time in milliseconds, and is what goes to the disk. A [`Clock`] also has a boot
-//! clock, which no step of the wall clock moves and which goes on counting while the machine is suspended; waits in a
-//! running process are measured with it.
+//! A [`Timestamp`] is wall-clock time in milliseconds, and is what goes to the disk. A [`Clock`]
+//! also has a boot clock, which no step of the wall clock moves and which goes on counting while
+//! the machine is suspended; waits in a running process are measured with it.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -44,6 +44,20 @@ impl Timestamp {
         self.text(SecondsFormat::Millis)
     }
 
+    /// The date of an HTTP message (RFC 9110, 5.6.7): `Sun, 09 Aug 2026 14:02:11 GMT`.
+    pub fn to_http_date(self) -> String {
+        match DateTime::<Utc>::from_timestamp_millis(self.0) {
+            Some(time) => time.format("%a, %d %b %Y %H:%M:%S GMT").to_string(),
+            None => String::from("Thu, 01 Jan 1970 00:00:00 GMT"),
+        }
+    }
+
+    /// The moment that an HTTP date such as `Sun, 06 Nov 1994 08:49:37 GMT` names.
+    pub fn from_http_date(text: &str) -> Option<Timestamp> {
+        let date = DateTime::parse_from_rfc2822(text).ok()?;
+        Some(Timestamp(date.timestamp_millis()))
+    }
+
     fn text(self, format: SecondsFormat) -> String {
         match DateTime::<Utc>::from_timestamp_millis(self.0) {
             Some(time) => time.to_rfc3339_opts(format, true),
@@ -63,7 +77,8 @@ pub trait Clock: Send + Sync {
     /// The wall clock.
     fn now(&self) -> Timestamp;
 
-    /// Time since some fixed moment before the process began. Never steps, and counts while the machine is suspended.
+    /// Time since some fixed moment before the process began. Never steps, and counts while the
+    /// machine is suspended.
     fn boot(&self) -> Duration;
 }
 
@@ -99,6 +114,14 @@ mod tests {
         let moment = Timestamp::from_millis(1_786_284_131_250);
         assert_eq!(moment.to_seconds_text(), "2026-08-09T14:02:11Z");
         assert_eq!(moment.to_millis_text(), "2026-08-09T14:02:11.250Z");
+        assert_eq!(moment.to_http_date(), "Sun, 09 Aug 2026 14:02:11 GMT");
+    }
+
+    #[test]
+    fn an_http_date_is_read() {
+        let moment = Timestamp::from_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        assert_eq!(moment.to_seconds_text(), "1994-11-06T08:49:37Z");
+        assert_eq!(Timestamp::from_http_date("soon"), None);
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! The disk as a pair of traits, so that a test can fail any write, sync, rename or lock on purpose.
+//! The disk as a pair of traits, so that a test can fail any write, sync, rename or lock on
+//! purpose.
 //!
-//! [`Disk`] is the file system below the state directory, [`DiskFile`] one open file. `real` is the machine's; the
-//! simulated one lives with the tests. Nothing else in the program opens the queue's files.
+//! [`Disk`] is the file system below the state directory, [`DiskFile`] one open file. `real` is the
+//! machine's; the simulated one lives with the tests. Nothing else in the program opens the queue's
+//! files.
 //!
-//! Promises of an implementation: `sync` and `sync_dir` return `Ok` only when the device has what was written before
-//! them; a lock belongs to one open file and is freed when that file is dropped or its process dies; nothing below
-//! the state directory is ever followed through a symbolic link.
+//! Promises of an implementation: `sync` and `sync_dir` return `Ok` only when the device has what
+//! was written before them; a lock belongs to one open file and is freed when that file is dropped
+//! or its process dies; nothing below the state directory is ever followed through a symbolic link.
 
 mod real;
 
@@ -49,7 +51,8 @@ pub trait Disk: Send + Sync {
     /// Opens a file. New ones are private to their owner (0600).
     ///
     /// # Errors
-    /// `NotFound` without [`Open::Create`]; a symbolic link and a file of another owner are refused by name.
+    /// `NotFound` without [`Open::Create`]; a symbolic link and a file of another owner are refused
+    /// by name.
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>>;
 
     /// Makes a directory and those above it that are missing, private to their owner (0700).
@@ -131,11 +134,12 @@ pub trait DiskFile: Send + Sync {
     /// Makes data and length durable.
     ///
     /// # Errors
-    /// As the file system gives them. After a failure what was written is in an unknown state, and a later success
-    /// proves nothing about it.
+    /// As the file system gives them. After a failure what was written is in an unknown state, and
+    /// a later success proves nothing about it.
     fn sync(&self) -> io::Result<()>;
 
-    /// Takes the file's exclusive lock if it comes free within `wait`; zero tries once. `false` when it did not.
+    /// Takes the file's exclusive lock if it comes free within `wait`; zero tries once. `false`
+    /// when it did not.
     ///
     /// # Errors
     /// As the file system gives them, for instance where it has no locks.
@@ -149,7 +153,8 @@ pub trait DiskFile: Send + Sync {
 }
 
 impl dyn DiskFile + '_ {
-    /// Fills `buf` from an offset as far as the file goes; the number of bytes read is less only at its end.
+    /// Fills `buf` from an offset as far as the file goes; the number of bytes read is less only at
+    /// its end.
     ///
     /// # Errors
     /// As [`DiskFile::read_at`].
@@ -192,7 +197,8 @@ impl dyn DiskFile + '_ {
     }
 }
 
-/// The directories from `dir` up to and including `root`, innermost first; `dir` alone when it is not below `root`.
+/// The directories from `dir` up to and including `root`, innermost first; `dir` alone when it is
+/// not below `root`.
 pub fn up_to_root(dir: &Path, root: &Path) -> Vec<PathBuf> {
     let mut dirs = vec![dir.to_path_buf()];
     if dir.starts_with(root) {

@@ -1,11 +1,12 @@
 //! The machine's own file system.
 //!
-//! Promises: files are 0600 and directories 0700 whatever the umask; a symbolic link below the root is refused by
-//! name, and so is a file that belongs to neither the root directory's owner nor the superuser; what the superuser
-//! makes is given the root directory's owner. `sync` is `fdatasync`: data and length, not the times.
+//! Promises: files are 0600 and directories 0700 whatever the umask; a symbolic link below the root
+//! is refused by name, and so is a file that belongs to neither the root directory's owner nor the
+//! superuser; what the superuser makes is given the root directory's owner. `sync` is `fdatasync`:
+//! data and length, not the times.
 //!
-//! `len` and `identity` ask `statx` for what they need only: reading the times would make the next write dirty the
-//! inode, which costs a third of all syncs on a log that does not grow.
+//! `len` and `identity` ask `statx` for what they need only: reading the times would make the next
+//! write dirty the inode, which costs a third of all syncs on a log that does not grow.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -18,7 +19,8 @@ use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags};
 
 use crate::disk::{Disk, DiskFile, Entry, Identity, Open};
 
-/// The file system below one root directory, the state directory. The root itself may be a symbolic link.
+/// The file system below one root directory, the state directory. The root itself may be a symbolic
+/// link.
 #[derive(Debug, Clone)]
 pub struct RealDisk {
     root: PathBuf,
@@ -101,8 +103,8 @@ impl RealDisk {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    // NOFOLLOW for the last component, beside the look at each of them; NONBLOCK so that a pipe put in a file's place
-    // fails instead of waiting for its other end.
+    // NOFOLLOW for the last component, beside the look at each of them; NONBLOCK so that a pipe put
+    // in a file's place fails instead of waiting for its other end.
     options.read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
     options
 }

@@ -1,42 +1,47 @@
-//! Stand-in for the door.
-#![allow(missing_docs)]
-use crate::base::{QueueName, random::Random, time::Clock};
-use crate::registry::FlowGate;
-use crate::worker::Submit;
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+//! The HTTP door: connections, requests, the order of checks, and the answers.
+//!
+//! ```text
+//!     door        start, stop; owns the pool
+//!     acceptors   the pool: accept, serve one connection, again; what pressure is
+//!     connection  one connection: head after head, in order; deadlines; how it ends
+//!     buffer  head  body  chunked  pace     what a stranger sends, bounded
+//!     context     what every request is served with
+//!     route       the table of what there is
+//!     gate > body > decode > correlation > enqueue      the order of a submission
+//!     reply       the answer that a queue's thread writes
+//!     health  dev                   the other entries of the table
+//!     message  error                answers, and errors with their status
+//!     stream                        the socket, and what stands in for it in tests
+//! ```
+//!
+//! The order in which a request is checked is promised to users (`nexus-http(7)`): a caller that
+//! the gate refuses is told so before a byte of its body is read.
 
-pub trait Flows: Send + Sync {
-    fn gate(&self, queue: &QueueName) -> Result<Option<FlowGate>, String>;
-}
-pub trait Readiness: Send + Sync {
-    fn problems(&self) -> Vec<String>;
-}
-#[derive(Default)]
-pub struct Deadlines(());
-pub struct DoorConfig {
-    pub listen: SocketAddr,
-    pub acceptors: usize,
-    pub max_message_bytes: u64,
-    pub dev: bool,
-    pub deadlines: Deadlines,
-}
-pub struct Services {
-    pub flows: Arc<dyn Flows>,
-    pub queues: Arc<dyn Submit>,
-    pub readiness: Arc<dyn Readiness>,
-    pub clock: Arc<dyn Clock>,
-    pub random: Arc<dyn Random>,
-}
-pub struct Door(SocketAddr);
-impl Door {
-    pub fn start(config: DoorConfig, _: Services) -> std::io::Result<Door> {
-        Ok(Door(config.listen))
-    }
-    pub fn address(&self) -> SocketAddr {
-        self.0
-    }
-    pub fn stop(&self) {}
-    pub fn join(&self, _: Duration) -> usize {
-        0
-    }
-}
+mod acceptors;
+mod body;
+mod buffer;
+mod chunked;
+mod connection;
+mod context;
+mod correlation;
+mod decode;
+mod dev;
+mod door;
+mod enqueue;
+mod error;
+mod gate;
+mod head;
+mod health;
+mod message;
+mod pace;
+mod reply;
+mod route;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+pub use door::{Deadlines, Door, DoorConfig, Services};
+pub use error::HttpError;
+pub use gate::Flows;
+pub use health::Readiness;

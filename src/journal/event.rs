@@ -1,12 +1,13 @@
 //! The events of a server: what can happen, how loud each is, and the fields that it carries.
 //!
-//! An [`Event`] is built by the thread that saw it and handed to [`Journal::record`](super::Journal::record). Its
-//! field names are those of the log, the journal and the interfaces alike: `event`, `tenant`, `flow`, `id`, `offset`,
-//! `correlation_id`, `attempt`, `outcome`, `reason`, `duration_ms`, `due_at`, `path`, `error`.
+//! An [`Event`] is built by the thread that saw it and handed to
+//! [`Journal::record`](super::Journal::record). Its field names are those of the log, the journal
+//! and the interfaces alike: `event`, `tenant`, `flow`, `id`, `offset`, `correlation_id`,
+//! `attempt`, `outcome`, `reason`, `duration_ms`, `due_at`, `path`, `error`.
 //!
-//! Promises: a payload is never in an event (there is no field for one); a text from outside is cut to
-//! [`MAX_ERROR_TEXT`] and its control characters are escaped, so that one event stays one line. Not here: where events
-//! are written (`log`), which are left out when they repeat (`thin`).
+//! Promises: a payload is never in an event (there is no field for one); a text from outside is cut
+//! to [`MAX_ERROR_TEXT`] and its control characters are escaped, so that one event stays one line.
+//! Not here: where events are written (`log`), which are left out when they repeat (`thin`).
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -38,7 +39,8 @@ pub enum Kind {
     DlqDiscarded,
     /// Bytes that do not verify were found and stepped over.
     FrameCorrupt,
-    /// A failed write could not be undone, or the files are not what they must be: the queue refuses.
+    /// A failed write could not be undone, or the files are not what they must be: the queue
+    /// refuses.
     QueuePoisoned,
     /// Full recovery has succeeded and the queue accepts again.
     QueueReopened,
@@ -114,7 +116,8 @@ impl Kind {
         }
     }
 
-    /// Whether equal ones within a second are one line with a count. Never those that a person searches one by one.
+    /// Whether equal ones within a second are one line with a count. Never those that a person
+    /// searches one by one.
     pub fn is_thinned(self) -> bool {
         matches!(
             self,
@@ -269,7 +272,8 @@ impl kv::Source for Event<'_> {
     }
 }
 
-/// A text from outside, fit for one line: at most [`MAX_ERROR_TEXT`] bytes, control characters escaped.
+/// A text from outside, fit for one line: at most [`MAX_ERROR_TEXT`] bytes, control characters
+/// escaped.
 fn printable<'a>(text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
     let text = text.into();
     if text.len() <= MAX_ERROR_TEXT && !text.contains(char::is_control) {

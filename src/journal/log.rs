@@ -1,9 +1,10 @@
 //! The log on standard error: text for people, or JSON lines.
 //!
-//! A JSON line has `time`, `level`, `target`, `message` and the fields of the event. `RUST_LOG` selects as usual; without
-//! it everything from `info` upwards is written, and of the HTTP client's own texts only warnings. Each record is one
-//! line, whatever is in it, panics included. Lines are written by a thread of their own (`writer`): a standard error
-//! that nobody reads holds up no queue.
+//! A JSON line has `time`, `level`, `target`, `message` and the fields of the event. `RUST_LOG`
+//! selects as usual; without it everything from `info` upwards is written, and of the HTTP client's
+//! own texts only warnings. Each record is one line, whatever is in it, panics included. Lines are
+//! written by a thread of their own (`writer`): a standard error that nobody reads holds up no
+//! queue.
 
 use std::io::{self, Write as _};
 use std::panic::PanicHookInfo;

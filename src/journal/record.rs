@@ -26,7 +26,8 @@ impl Journal {
         Journal { clock, thinner: Mutex::new(Thinner::default()) }
     }
 
-    /// Whether anybody reads events of this kind. Asked before an event is made where one is made for each message.
+    /// Whether anybody reads events of this kind. Asked before an event is made where one is made
+    /// for each message.
     pub fn wants(&self, kind: Kind) -> bool {
         log::log_enabled!(target: TARGET, kind.level())
     }

@@ -1,7 +1,8 @@
-//! Repeated complaints, thinned: one line a second for one cause, with the number left out since the last.
+//! Repeated complaints, thinned: one line a second for one cause, with the number left out since
+//! the last.
 //!
-//! A pure decision over causes (hashes) and times, so that an hour of a dead downstream fills no disk. Not here: what
-//! makes two events one cause (`event`).
+//! A pure decision over causes (hashes) and times, so that an hour of a dead downstream fills no
+//! disk. Not here: what makes two events one cause (`event`).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,8 +22,8 @@ struct Said {
 }
 
 impl Thinner {
-    /// Whether an event of this cause is to be written now; the number is how many were left out before it. `now` is
-    /// boot time.
+    /// Whether an event of this cause is to be written now; the number is how many were left out
+    /// before it. `now` is boot time.
     pub fn admit(&mut self, cause: u64, now: Duration) -> Option<u64> {
         if let Some(said) = self.said.get_mut(&cause) {
             if now.saturating_sub(said.at) < REPEAT_INTERVAL {
@@ -35,7 +36,8 @@ impl Thinner {
         if self.said.len() >= MAX_THINNED_CAUSES {
             self.said.retain(|_, said| now.saturating_sub(said.at) < REPEAT_INTERVAL);
         }
-        // More causes than that within one second: each is new, and is written without being remembered.
+        // More causes than that within one second: each is new, and is written without being
+        // remembered.
         if self.said.len() < MAX_THINNED_CAUSES {
             self.said.insert(cause, Said { at: now, left_out: 0 });
         }

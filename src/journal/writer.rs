@@ -1,7 +1,8 @@
 //! The thread that writes the log's lines.
 //!
-//! Whoever logs hands a line over and goes on: a queue's thread never waits for whoever reads standard error. Lines
-//! that find [`MAX_LOG_LINES`] before them are left out, and the next line that is written says how many.
+//! Whoever logs hands a line over and goes on: a queue's thread never waits for whoever reads
+//! standard error. Lines that find [`MAX_LOG_LINES`] before them are left out, and the next line
+//! that is written says how many.
 
 use std::io::{self, Write};
 use std::sync::Arc;

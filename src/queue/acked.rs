@@ -9,8 +9,9 @@
 //! | 8..16  | id       | u64, of the dead letter    |
 //! | 16..20 | checksum | CRC-32 over bytes 0..16    |
 //!
-//! A record that does not verify does not count, and is reported; what is torn at the end is cut before the next
-//! record is written. The owner empties the file once it has rewritten `dlq.log` without the marked entries.
+//! A record that does not verify does not count, and is reported; what is torn at the end is cut
+//! before the next record is written. The owner empties the file once it has rewritten `dlq.log`
+//! without the marked entries.
 
 use std::collections::HashSet;
 
@@ -96,7 +97,8 @@ pub(crate) fn mark(file: &dyn DiskFile, marks: &Marks, id: MessageId) -> Result<
     let record = RecordWriter::new(MAGIC, VERSION).u64(id.get()).finish();
     let written = file.write_all_at(&record, marks.end).and_then(|()| file.sync());
     if let Err(error) = written {
-        // Whether the undoing holds, the next reader finds out: the record verifies, or it does not.
+        // Whether the undoing holds, the next reader finds out: the record verifies, or it does
+        // not.
         let undone = file.set_len(marks.end).and_then(|()| file.sync());
         let mut error = fault(error);
         if let Err(second) = undone {

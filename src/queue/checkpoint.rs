@@ -1,7 +1,7 @@
 //! `segment.log.ckpt`: how far a queue is settled.
 //!
-//! Below its offset every message of `segment.log` is settled: acknowledged, dropped by rule, dead-lettered, or
-//! written to `segment.log.retry`. Two slots, at 0 and at 4096, each:
+//! Below its offset every message of `segment.log` is settled: acknowledged, dropped by rule,
+//! dead-lettered, or written to `segment.log.retry`. Two slots, at 0 and at 4096, each:
 //!
 //! | bytes  | field        | meaning                                                          |
 //! |--------|--------------|------------------------------------------------------------------|
@@ -13,12 +13,14 @@
 //! | 32..40 | retry length | u64, bytes of `segment.log.retry` that it relies on              |
 //! | 40..44 | checksum     | CRC-32 over bytes 0..40                                          |
 //!
-//! Promises: it never passes an unsettled message, and moves only after what it passes is synced elsewhere, so a crash
-//! repeats work and loses none. Between two syncs only one slot is written, the one that does not hold the last synced
-//! generation: a power cut can tear it, and the other still stands.
+//! Promises: it never passes an unsettled message, and moves only after what it passes is synced
+//! elsewhere, so a crash repeats work and loses none. Between two syncs only one slot is written,
+//! the one that does not hold the last synced generation: a power cut can tear it, and the other
+//! still stands.
 //!
-//! Why the id: a crash between emptying the log and writing this file leaves an old offset over new messages. An
-//! offset at which no frame of that id begins is no hint, and the log is read from its start.
+//! Why the id: a crash between emptying the log and writing this file leaves an old offset over new
+//! messages. An offset at which no frame of that id begins is no hint, and the log is read from its
+//! start.
 //!
 //! No valid slot: nothing is settled; everything left is delivered again.
 
@@ -118,8 +120,8 @@ pub(crate) struct CheckpointFile {
 }
 
 impl CheckpointFile {
-    /// Takes the file over: what it says is written again and synced before it is relied on, for the process that
-    /// wrote it may have died before its own sync.
+    /// Takes the file over: what it says is written again and synced before it is relied on, for
+    /// the process that wrote it may have died before its own sync.
     pub(crate) fn take_over(
         file: Box<dyn DiskFile>,
     ) -> Result<(CheckpointFile, Option<Checkpoint>), QueueError> {
@@ -151,8 +153,8 @@ impl CheckpointFile {
         Ok(())
     }
 
-    /// Syncs what was written. After a failed write or sync the repetition writes again first: a later sync proves
-    /// nothing about what an earlier one should have covered.
+    /// Syncs what was written. After a failed write or sync the repetition writes again first: a
+    /// later sync proves nothing about what an earlier one should have covered.
     pub(crate) fn sync(&mut self) -> Result<(), QueueError> {
         let Some(checkpoint) = self.unsynced else { return Ok(()) };
         if self.rewrite {

@@ -1,13 +1,14 @@
 //! The owner of a queue: what is handed out, what is in flight, and what may be forgotten.
 //!
-//! Passive: it is told the time, hands out a [`Delivery`], is told an [`Ending`](crate::queue::Ending), and starts no
-//! thread. It holds no payload of a waiting message: memory is bounded by the pending retries and by what is in flight.
+//! Passive: it is told the time, hands out a [`Delivery`], is told an
+//! [`Ending`](crate::queue::Ending), and starts no thread. It holds no payload of a waiting
+//! message: memory is bounded by the pending retries and by what is in flight.
 //!
-//! Promises: first deliveries come in the order of the log; nothing that does not verify is handed out; the checkpoint
-//! never passes a message that is not settled. How it comes to be is in `recover`, how deliveries end in `settle`, how
-//! the queue is emptied in `drain`.
+//! Promises: first deliveries come in the order of the log; nothing that does not verify is handed
+//! out; the checkpoint never passes a message that is not settled. How it comes to be is in
+//! `recover`, how deliveries end in `settle`, how the queue is emptied in `drain`.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ pub struct Delivery {
 pub enum Step {
     /// Run this.
     Deliver(Delivery),
-    /// Messages that were dead-lettered without another run, because the process died too often while they ran.
+    /// Messages that were dead-lettered without another run, because the process died too often
+    /// while they ran.
     Settled(Vec<Settled>),
     /// Nothing now; the next retry is due in so long, if there is one.
     Wait(Option<Duration>),
@@ -78,13 +80,15 @@ pub struct Owner {
     pub(crate) min_id: MessageId,
     /// The highest id that reading has passed.
     pub(crate) last_id: Option<MessageId>,
-    /// Messages that reading passes over: settled, dead-lettered or scheduled before the last election.
-    pub(crate) settled_early: HashSet<MessageId>,
-    /// First deliveries that are not settled, and those behind them that are, in the order of the log and of the ids.
+    /// Messages that reading passes over: settled, dead-lettered or scheduled before the last
+    /// election.
+    pub(crate) settled_early: BTreeSet<MessageId>,
+    /// First deliveries that are not settled, and those behind them that are, in the order of the
+    /// log and of the ids.
     pub(crate) line: VecDeque<InLine>,
-    pub(crate) flights: HashMap<MessageId, Flight>,
+    pub(crate) flights: BTreeMap<MessageId, Flight>,
     pub(crate) schedule: Schedule,
-    pub(crate) crashes: HashMap<MessageId, Crashed>,
+    pub(crate) crashes: BTreeMap<MessageId, Crashed>,
     pub(crate) pending: Vec<Pending>,
     pub(crate) finished: Vec<Settled>,
     pub(crate) stalled: bool,
@@ -173,7 +177,8 @@ impl Owner {
                 attempt: retry.attempt,
             };
             let step = self.launch(delivery, Some(retry), now);
-            if self.flights.contains_key(&retry.id) {
+            // In flight, or dead-lettered already; else it stays where it was.
+            if step.is_ok() || self.flights.contains_key(&retry.id) {
                 self.schedule.remove(retry.id);
             }
             return step.map(Some);
@@ -356,7 +361,8 @@ pub(crate) fn read_message(
     let Some(len) = frame::announced_len(&header).filter(|_| read == header.len()) else {
         return Ok(None);
     };
-    if offset.checked_add(len).is_none_or(|end| end > file.len().unwrap_or(0)) {
+    let file_len = file.len().map_err(fault)?;
+    if offset.checked_add(len).is_none_or(|end| end > file_len) {
         return Ok(None);
     }
     let mut bytes = vec![0; len as usize];

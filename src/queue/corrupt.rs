@@ -8,8 +8,9 @@
 //! | 8..16 | length | u64, how many they were                      |
 //! | 16..  | bytes  | as they were, at most 1 MiB of them          |
 //!
-//! Each gap is kept once, by offset, length and bytes; the file grows to at most 64 MiB. It is a copy, and nothing
-//! depends on it: it is written before a repair, under `append.lock`, and never read by the queue.
+//! Each gap is kept once, by offset, length and bytes; the file grows to at most 64 MiB. It is a
+//! copy, and nothing depends on it: it is written before a repair, under `append.lock`, and never
+//! read by the queue.
 
 use std::path::Path;
 
@@ -51,7 +52,8 @@ pub(crate) fn keep_aside(
     file.write_all_at(&gap, end).and_then(|()| file.sync()).map_err(fault)
 }
 
-/// The text of a report, with what became of the copy: a full disk must not keep a queue from being repaired.
+/// The text of a report, with what became of the copy: a full disk must not keep a queue from being
+/// repaired.
 pub(crate) fn describe(text: &str, kept: Result<(), QueueError>) -> String {
     match kept {
         Ok(()) => format!("{text}; the bytes are kept in segment.log.corrupt"),

@@ -1,7 +1,8 @@
 //! `dlq.log`: the messages that could not be delivered.
 //!
-//! Frames of kind 2, appended by the owner under `dlq.lock` and synced before the message leaves the queue. The body
-//! begins as that of a message, with the length of its correlation id 0 (`message`), then:
+//! Frames of kind 2, appended by the owner under `dlq.lock` and synced before the message leaves
+//! the queue. The body begins as that of a message, with the length of its correlation id 0
+//! (`message`), then:
 //!
 //! | bytes  | field      | meaning                                                                  |
 //! |--------|------------|--------------------------------------------------------------------------|
@@ -12,9 +13,9 @@
 //! | 47..   | last error | UTF-8                                                                    |
 //! | ..     | payload    | JSON, byte for byte as submitted                                         |
 //!
-//! The correlation id is not kept, as the document says. The same id twice is one entry, the first. An entry that does
-//! not verify is skipped and reported; what is torn at the end is cut by the owner. Nobody but the owner writes here:
-//! handling an entry is a mark in `dlq.log.acked`.
+//! The correlation id is not kept, as the document says. The same id twice is one entry, the first.
+//! An entry that does not verify is skipped and reported; what is torn at the end is cut by the
+//! owner. Nobody but the owner writes here: handling an entry is a mark in `dlq.log.acked`.
 
 use std::io;
 
@@ -245,8 +246,8 @@ pub(crate) fn unhandled(
     disk: &dyn Disk,
     paths: &QueuePaths,
 ) -> Result<Option<Listing>, QueueError> {
-    // The marks first: the owner clears them only after it has replaced the log, so a log that is read later never
-    // shows an entry whose mark was seen to be gone.
+    // The marks first: the owner clears them only after it has replaced the log, so a log that is
+    // read later never shows an entry whose mark was seen to be gone.
     let marks = match open_existing(disk, &paths.acked, Open::Read)? {
         Some(file) => acked::read(file.as_ref())?,
         None => Marks::default(),

@@ -1,12 +1,14 @@
-//! The 500 ms poll of an owner: what others appended, whether the files are still its own, and, with nothing left to
-//! do, the drain.
+//! The 500 ms poll of an owner: what others appended, whether the files are still its own, and,
+//! with nothing left to do, the drain.
 //!
-//! A drain empties `segment.log` in place and rewrites `dlq.log` without the entries that are handled (the document
-//! "Queues, retries and the DLQ", section "Housekeeping"). Its order is what makes a crash between any two steps safe:
+//! A drain empties `segment.log` in place and rewrites `dlq.log` without the entries that are
+//! handled (the document "Queues, retries and the DLQ", section "Housekeeping"). Its order is what
+//! makes a crash between any two steps safe:
 //!
 //! 1. under `append.lock`, the end of the log is the last settled offset;
 //! 2. the checkpoint is written as offset 0, schedule length 0, its id kept, and synced;
-//! 3. the schedule is emptied and synced; 4. `.seq` is written and synced; 5. the log is emptied and synced;
+//! 3. the schedule is emptied and synced; 4. `.seq` is written and synced; 5. the log is emptied
+//!    and synced;
 //! 6. under `dlq.lock`, the log being empty: `dlq.log` is replaced, then the marks are cleared.
 
 use std::io;
@@ -24,14 +26,14 @@ use crate::store::replace::replace;
 use crate::store::scan::{Item, Scanner};
 
 /// Length of the schedule in bytes below which it is not compacted.
-const COMPACT_FROM: u64 = 64 * 1024;
+const COMPACT_FROM: u64 = 4 * 1024;
 
 impl Owner {
     /// Looks around: to be called every 500 ms. `true` when the queue was drained.
     ///
     /// # Errors
-    /// `Poisoned`: a file is no longer the one at its path; the queue must be opened anew. Others: a file that cannot
-    /// be read or written; nothing is lost, and the next poll tries again.
+    /// `Poisoned`: a file is no longer the one at its path; the queue must be opened anew. Others:
+    /// a file that cannot be read or written; nothing is lost, and the next poll tries again.
     pub fn poll(&mut self, now: Moment) -> Result<bool, QueueError> {
         self.check_identities()?;
         self.poll_pause()?;
@@ -76,7 +78,8 @@ impl Owner {
             return Ok(false);
         }
         let id = self.floor().id;
-        // From here to the end of the step nothing starts: a failure leaves the rest for the next poll.
+        // From here to the end of the step nothing starts: a failure leaves the rest for the next
+        // poll.
         self.checkpoint.write(Checkpoint { offset: 0, id, retry_len: 0 })?;
         self.unsynced_since = Some(now.boot);
         self.checkpoint.sync()?;
@@ -97,8 +100,9 @@ impl Owner {
         Ok(true)
     }
 
-    /// Rewrites `dlq.log` without the entries that are handled, then clears the marks. Only while the log is empty: an
-    /// entry whose message still stood in it would, once gone, let the message be delivered again.
+    /// Rewrites `dlq.log` without the entries that are handled, then clears the marks. Only while
+    /// the log is empty: an entry whose message still stood in it would, once gone, let the message
+    /// be delivered again.
     fn apply_marks(&mut self) -> Result<(), QueueError> {
         let paths = self.appender.paths.clone();
         let disk = std::sync::Arc::clone(&self.appender.disk);
@@ -142,8 +146,8 @@ impl Owner {
         Ok(())
     }
 
-    /// The records that still say something: pending retries, those in flight, crashes, and what is done at or past
-    /// the checkpoint.
+    /// The records that still say something: pending retries, those in flight, crashes, and what is
+    /// done at or past the checkpoint.
     fn live_records(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let in_flight = self.flights.values().filter_map(|flight| flight.retry.as_ref());
@@ -199,7 +203,8 @@ fn length(file: &dyn DiskFile) -> Result<u64, QueueError> {
     file.len().map_err(|error| QueueError::io("read", file.path(), &error))
 }
 
-/// Copies what is kept of a file of frames, damaged bytes included: they may be all that is left of a message.
+/// Copies what is kept of a file of frames, damaged bytes included: they may be all that is left of
+/// a message.
 fn copy_kept(
     old: &dyn DiskFile,
     end: u64,

@@ -1,9 +1,10 @@
 //! What a person does with dead letters, in any process: list them, replay one, discard one.
 //!
-//! Replaying holds `dlq.lock` from reading the entry to syncing its mark, so that of twelve replays at once one wins
-//! and the others are told that it is handled. The entry is written again in place and synced before it is acted on:
-//! the owner that wrote it may have died before its own sync. The message is appended and synced, then the queue is
-//! named in `queues/wake`, then the mark is written and synced: a crash in between gives one message more, never less.
+//! Replaying holds `dlq.lock` from reading the entry to syncing its mark, so that of twelve replays
+//! at once one wins and the others are told that it is handled. The entry is written again in place
+//! and synced before it is acted on: the owner that wrote it may have died before its own sync. The
+//! message is appended and synced, then the queue is named in `queues/wake`, then the mark is
+//! written and synced: a crash in between gives one message more, never less.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +34,11 @@ pub enum HandleError {
         id: u64,
     },
     /// It was replayed or discarded before.
-    #[error("the dead letter with id {id} in tenant {} flow {} is handled already", queue.tenant, queue.flow)]
+    #[error(
+        "the dead letter with id {id} in tenant {} flow {} is handled already",
+        queue.tenant,
+        queue.flow
+    )]
     AlreadyHandled {
         /// The queue.
         queue: QueueName,
@@ -45,8 +50,9 @@ pub enum HandleError {
     Queue(#[from] QueueError),
 }
 
-/// Hands every dead letter of a queue that nobody has handled, by id ascending, to `each`, one at a time; gives what
-/// was damaged and skipped. A queue without a directory has none, and none is made.
+/// Hands every dead letter of a queue that nobody has handled, by id ascending, to `each`, one at a
+/// time; gives what was damaged and skipped. A queue without a directory has none, and none is
+/// made.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -73,11 +79,13 @@ pub fn dead_letters(
     Ok(index.reports)
 }
 
-/// Appends the payload of a dead letter as a new message, with a fresh correlation id and a full retry budget, and
-/// marks the entry handled. The caller has checked that the flow is in the registry.
+/// Appends the payload of a dead letter as a new message, with a fresh correlation id and a full
+/// retry budget, and marks the entry handled. The caller has checked that the flow is in the
+/// registry.
 ///
 /// # Errors
-/// [`HandleError`]; the entry is then as it was, except that a message whose mark could not be written may come again.
+/// [`HandleError`]; the entry is then as it was, except that a message whose mark could not be
+/// written may come again.
 pub fn replay(
     disk: &Arc<dyn Disk>,
     layout: &Layout,
@@ -116,7 +124,8 @@ pub fn discard(
 ) -> Result<(), HandleError> {
     let held = Entry::find(disk, layout, queue, id)?;
     acked::mark(held.marked.as_ref(), &held.marks, held.letter.id)?;
-    // The mark is what counts, and it is on the disk; without the line it is applied a little later.
+    // The mark is what counts, and it is on the disk; without the line it is applied a little
+    // later.
     let _ = wake::write(disk.as_ref(), layout, queue);
     Ok(())
 }

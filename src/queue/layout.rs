@@ -89,7 +89,8 @@ impl Layout {
     }
 }
 
-/// Every queue that has a directory, by tenant and flow. What is no name is no queue, and is passed over.
+/// Every queue that has a directory, by tenant and flow. What is no name is no queue, and is passed
+/// over.
 ///
 /// # Errors
 /// A directory that cannot be read. One that is not there holds no queue.

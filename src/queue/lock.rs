@@ -1,8 +1,10 @@
-//! A lock file of a queue: taken within a deadline, and only if the path still names the file that was locked.
+//! A lock file of a queue: taken within a deadline, and only if the path still names the file that
+//! was locked.
 //!
-//! The order is `worker.lock`, then `dlq.lock`, then `append.lock`. None of them is ever removed while the queue's
-//! directory stands; where the directory was moved away or removed, the lock of the old file excludes nobody, which
-//! is why the path is looked at after the lock has been taken. The kernel frees a lock when its process dies.
+//! The order is `worker.lock`, then `dlq.lock`, then `append.lock`. None of them is ever removed
+//! while the queue's directory stands; where the directory was moved away or removed, the lock of
+//! the old file excludes nobody, which is why the path is looked at after the lock has been taken.
+//! The kernel frees a lock when its process dies.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! The queue engine: what is on the disk for one (tenant, flow) pair, and how it changes.
 //!
-//! Passive: it starts no thread, waits for nothing but file locks, and is told the time. [`Appender`] is what any
-//! process may do with a queue; [`Owner`] is the one process elected to deliver it; the dead letters are read and
-//! handled by any process (`handle`).
+//! Passive: it starts no thread, waits for nothing but file locks, and is told the time.
+//! [`Appender`] is what any process may do with a queue; [`Owner`] is the one process elected to
+//! deliver it; the dead letters are read and handled by any process (`handle`).
 //!
 //! One file owns each format, and its header is the specification:
 //!
@@ -14,8 +14,9 @@
 //! segment.log.corrupt  corrupt
 //! ```
 //!
-//! The life of a message here: `segment` appends it; `core` hands it out; `verdict` decides what becomes of it;
-//! `settle` writes that down; `drain` empties the log once nothing is left; `recover` finds all of it again.
+//! The life of a message here: `segment` appends it; `core` hands it out; `verdict` decides what
+//! becomes of it; `settle` writes that down; `drain` empties the log once nothing is left;
+//! `recover` finds all of it again.
 
 mod acked;
 mod checkpoint;

@@ -1,14 +1,14 @@
 //! How a process becomes the owner of a queue: the election, and what it makes of what it finds.
 //!
-//! Nothing cached is trusted. What a dead process left may never have been synced, so the checkpoint, the schedule,
-//! the dead letters and the marks are written again in place and synced before they are relied on. Recovering twice
-//! is recovering once.
+//! Nothing cached is trusted. What a dead process left may never have been synced, so the
+//! checkpoint, the schedule, the dead letters and the marks are written again in place and synced
+//! before they are relied on. Recovering twice is recovering once.
 //!
-//! What the owner believes: an id decides, an offset is a hint. A message is settled when its id is below the
-//! checkpoint's, when the schedule says that it is done, or when a dead letter has its id; it waits when the schedule
-//! holds it; everything else in the log is delivered.
+//! What the owner believes: an id decides, an offset is a hint. A message is settled when its id is
+//! below the checkpoint's, when the schedule says that it is done, or when a dead letter has its
+//! id; it waits when the schedule holds it; everything else in the log is delivered.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,8 @@ impl Owner {
         Ok(Election::Won(Box::new(owner)))
     }
 
-    /// Counts a crash for each message that was in flight when the last owner died and is not settled.
+    /// Counts a crash for each message that was in flight when the last owner died and is not
+    /// settled.
     fn note_crashes(&mut self, in_flight: &[(MessageId, u64)]) -> Result<(), QueueError> {
         let mut bytes = Vec::new();
         for &(id, offset) in in_flight {
@@ -79,7 +80,8 @@ impl Owner {
         if bytes.is_empty() { Ok(()) } else { settle::append(&mut self.retry, &bytes) }
     }
 
-    /// Gives the queue up in order: the checkpoint is synced, and what is in flight is no crash and is not charged.
+    /// Gives the queue up in order: the checkpoint is synced, and what is in flight is no crash and
+    /// is not charged.
     ///
     /// # Errors
     /// A file that cannot be written; a crash would have left no less.
@@ -120,9 +122,9 @@ fn recover(appender: Appender, slots: Slots, now: Moment) -> Result<Owner, Queue
         scanner: Scanner::at(start),
         min_id: settled_to.id,
         last_id: None,
-        settled_early: HashSet::new(),
+        settled_early: BTreeSet::new(),
         line: VecDeque::new(),
-        flights: HashMap::new(),
+        flights: BTreeMap::new(),
         schedule: Schedule::default(),
         crashes: loaded.crashes.clone(),
         pending: Vec::new(),
@@ -142,7 +144,7 @@ fn recover(appender: Appender, slots: Slots, now: Moment) -> Result<Owner, Queue
 impl Owner {
     /// Takes in what the schedule and the dead letters say of the messages in the log.
     fn adopt(&mut self, loaded: Loaded, index: &Index, now: Moment) -> Result<(), QueueError> {
-        let dead: HashSet<MessageId> = index.places.iter().map(|place| place.id).collect();
+        let dead: BTreeSet<MessageId> = index.places.iter().map(|place| place.id).collect();
         for retry in loaded.schedule.into_values() {
             // A dead letter wins over a retry of the same message.
             if dead.contains(&retry.id) {
@@ -154,7 +156,8 @@ impl Owner {
                     offset: 0,
                     len: 0,
                     text: format!(
-                        "the retry of message {} names offset {} of the log, where it is not: it does not count",
+                        "the retry of message {} names offset {} of the log, where it is not: \
+                         it does not count",
                         retry.id, retry.offset
                     ),
                 });
@@ -171,7 +174,8 @@ impl Owner {
     }
 }
 
-/// The checkpoint that is believed: what was found, or nothing when a retry that it relies on may have been lost.
+/// The checkpoint that is believed: what was found, or nothing when a retry that it relies on may
+/// have been lost.
 fn believe(
     appender: &Appender,
     found: Option<Checkpoint>,
@@ -182,7 +186,8 @@ fn believe(
         let path = path.to_path_buf();
         reports.push(Report { path, offset, len: 0, text: text.to_owned() });
     };
-    let again = "every message that is left in the log and neither done nor dead-lettered is delivered again";
+    let again =
+        "every message in the log that is neither done nor dead-lettered is delivered again";
     let Some(checkpoint) = found else {
         if appender.end() > 0 {
             let text = format!("no checkpoint can be read: {again}");
@@ -206,7 +211,8 @@ fn believe(
     checkpoint
 }
 
-/// Where reading begins: at the checkpoint's offset when the message of its id begins there, else at the start.
+/// Where reading begins: at the checkpoint's offset when the message of its id begins there, else
+/// at the start.
 fn starting_offset(file: &dyn DiskFile, checkpoint: Checkpoint) -> Result<u64, QueueError> {
     let hit = read_message(file, checkpoint.offset, checkpoint.id)?.is_some();
     Ok(if hit { checkpoint.offset } else { 0 })

@@ -14,12 +14,13 @@
 //! | 40..48 | delay    | u64, scheduled: the delay that led to `due`, milliseconds; else 0             |
 //! | 48..52 | checksum | CRC-32 over bytes 0..48                                                       |
 //!
-//! The last `scheduled` or `done` of an id counts. `done` says that the message needs no further retry. `crashed` says
-//! that the process died so often while it ran. What does not verify at the end is torn, and is cut by the owner; what
-//! does not verify further in front makes the checkpoint be ignored, for a retry may have been lost. Once more than
-//! half of it is dead the file is replaced by a shorter one (`compact`).
+//! The last `scheduled` or `done` of an id counts. `done` says that the message needs no further
+//! retry. `crashed` says that the process died so often while it ran. What does not verify at the
+//! end is torn, and is cut by the owner; what does not verify further in front makes the checkpoint
+//! be ignored, for a retry may have been lost. Once more than half of it is dead the file is
+//! replaced by a shorter one (`compact`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{MessageId, Timestamp};
 use crate::disk::DiskFile;
@@ -107,9 +108,9 @@ impl Record {
 /// What the file says.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    pub schedule: HashMap<MessageId, Scheduled>,
-    pub done: HashSet<MessageId>,
-    pub crashes: HashMap<MessageId, Crashed>,
+    pub schedule: BTreeMap<MessageId, Scheduled>,
+    pub done: BTreeSet<MessageId>,
+    pub crashes: BTreeMap<MessageId, Crashed>,
     /// The highest id in any record.
     pub highest: Option<MessageId>,
     /// Where the last sound record ends.
@@ -141,7 +142,8 @@ impl Loaded {
     }
 }
 
-/// Reads the whole schedule. Memory: the pending retries, and what was done since the last compaction.
+/// Reads the whole schedule. Memory: the pending retries, and what was done since the last
+/// compaction.
 pub(crate) fn load(file: &dyn DiskFile) -> Result<Loaded, QueueError> {
     let fault = |error| QueueError::io("read", file.path(), &error);
     let mut loaded = Loaded::default();
@@ -238,7 +240,8 @@ mod tests {
         ) {
             let record = match kind {
                 0 => Record::Scheduled(Scheduled {
-                    id: id(n), offset, attempt: number, due: Timestamp::from_millis(due), delay_ms: delay,
+                    id: id(n), offset, attempt: number,
+                    due: Timestamp::from_millis(due), delay_ms: delay,
                 }),
                 1 => Record::Done(id(n)),
                 _ => Record::Crashed(Crashed { id: id(n), offset, count: number }),

@@ -1,7 +1,8 @@
 //! The pending retries in memory, by when they are due.
 //!
-//! Due times are wall-clock on the disk. While a process runs it waits by the boot clock from the moment of
-//! scheduling, so that a step of the wall clock neither freezes nor releases retries, and a suspended machine counts.
+//! Due times are wall-clock on the disk. While a process runs it waits by the boot clock from the
+//! moment of scheduling, so that a step of the wall clock neither freezes nor releases retries, and
+//! a suspended machine counts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -27,14 +28,15 @@ impl Moment {
 /// The pending retries.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    /// By boot clock in milliseconds (negative for what was due before the machine started), then by id.
+    /// By boot clock in milliseconds (negative for what was due before the machine started), then
+    /// by id.
     by_due: BTreeMap<(i64, MessageId), Scheduled>,
     due_of: HashMap<MessageId, i64>,
 }
 
 impl Schedule {
-    /// Adds a retry. One whose due time lies further ahead than its own delay is due after that delay: the wall clock
-    /// was stepped back since it was scheduled.
+    /// Adds a retry. One whose due time lies further ahead than its own delay is due after that
+    /// delay: the wall clock was stepped back since it was scheduled.
     pub(crate) fn insert(&mut self, retry: Scheduled, now: Moment) {
         self.remove(retry.id);
         let ahead = retry.due.as_millis().saturating_sub(now.wall.as_millis());

@@ -1,15 +1,17 @@
 //! `segment.log`: the messages, appended in order by any process.
 //!
-//! A file of frames (`store/frame`) of kind 1 (`message`), the first at offset 0. [`Appender`] is its only writer: one
-//! write and one sync for a whole batch, under `append.lock`. Zeros behind the last frame are no data, and what is
-//! torn behind it is cut, after a copy of it has been put into `segment.log.corrupt`. Frames are never changed; the
-//! file is emptied by a drain and by nothing else.
+//! A file of frames (`store/frame`) of kind 1 (`message`), the first at offset 0. [`Appender`] is
+//! its only writer: one write and one sync for a whole batch, under `append.lock`. Zeros behind the
+//! last frame are no data, and what is torn behind it is cut, after a copy of it has been put into
+//! `segment.log.corrupt`. Frames are never changed; the file is emptied by a drain and by nothing
+//! else.
 //!
-//! Promises: a [`Receipt`] exists only for a message that is synced, in a file whose name is synced. A batch whose
-//! write or sync fails is undone within the same hold of the lock; if it cannot be undone the appender is poisoned
-//! and writes nothing more. Ids grow, and none is given twice: the next is above every id found in any file of the
-//! queue. What a process that died left behind, written and perhaps never synced, is written again in place and synced
-//! before anything is appended behind it.
+//! Promises: a [`Receipt`] exists only for a message that is synced, in a file whose name is
+//! synced. A batch whose write or sync fails is undone within the same hold of the lock; if it
+//! cannot be undone the appender is poisoned and writes nothing more. Ids grow, and none is given
+//! twice: the next is above every id found in any file of the queue. What a process that died left
+//! behind, written and perhaps never synced, is written again in place and synced before anything
+//! is appended behind it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -69,7 +71,8 @@ struct Found {
 }
 
 impl Appender {
-    /// Makes the queue's directory where it is missing, reads what is there, and makes names and frames durable.
+    /// Makes the queue's directory where it is missing, reads what is there, and makes names and
+    /// frames durable.
     ///
     /// # Errors
     /// [`QueueError`] naming the file; nothing is left open.
@@ -98,7 +101,8 @@ impl Appender {
         appender.known.next_id = appender.first_free_id()?;
         appender.refresh(&held)?;
         drop(held);
-        // Whoever created them: a name that was never synced takes the synced file with it in a power cut.
+        // Whoever created them: a name that was never synced takes the synced file with it in a
+        // power cut.
         for dir in up_to_root(&appender.paths.dir, layout.state_dir()) {
             appender.disk.sync_dir(&dir).map_err(|e| fault("sync", &dir, e))?;
         }
@@ -110,12 +114,13 @@ impl Appender {
         &self.queue
     }
 
-    /// Appends a batch: all of it is stored and synced, or, as far as this process can know, none of it. Its ids stay
-    /// consumed either way.
+    /// Appends a batch: all of it is stored and synced, or, as far as this process can know, none
+    /// of it. Its ids stay consumed either way.
     ///
     /// # Errors
-    /// `NoRoom` and `Io`: whether the batch is stored is unknown to its senders, though it was undone here. `Locked`:
-    /// nothing was written. `Poisoned`: the queue must be opened anew before it takes anything.
+    /// `NoRoom` and `Io`: whether the batch is stored is unknown to its senders, though it was
+    /// undone here. `Locked`: nothing was written. `Poisoned`: the queue must be opened anew before
+    /// it takes anything.
     pub fn append(
         &mut self,
         batch: &[NewMessage],
@@ -194,14 +199,15 @@ impl Appender {
         Ok(())
     }
 
-    /// Whether another process has appended or drained since this one last looked. Needs no lock; the answer is only a
-    /// reason to take it.
+    /// Whether another process has appended or drained since this one last looked. Needs no lock;
+    /// the answer is only a reason to take it.
     pub(crate) fn is_stale(&self) -> Result<bool, QueueError> {
         let sequence = Sequence::read(self.sequence.as_ref())?;
         Ok(sequence != self.known.sequence || self.len()? != self.known.file_len)
     }
 
-    /// Learns, under `append.lock`, what other processes did: where the log ends now and which id is next.
+    /// Learns, under `append.lock`, what other processes did: where the log ends now and which id
+    /// is next.
     pub(crate) fn refresh(&mut self, _held: &Held) -> Result<(), QueueError> {
         let len = self.len()?;
         let sequence = Sequence::read(self.sequence.as_ref())?;
@@ -224,8 +230,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Reads the frames from where the log is known to be synced; from its start where that is not known, or where no
-    /// frame begins there, because `.seq` is older or newer than the log.
+    /// Reads the frames from where the log is known to be synced; from its start where that is not
+    /// known, or where no frame begins there, because `.seq` is older or newer than the log.
     fn find_frames(
         &self,
         sequence: Option<Sequence>,
@@ -318,8 +324,8 @@ impl Appender {
         Ok(highest.map_or(MessageId::FIRST, MessageId::next))
     }
 
-    /// Empties the log, under `append.lock`, after everything in it is settled on the disk. `.seq` is synced first:
-    /// from then on it alone remembers the ids.
+    /// Empties the log, under `append.lock`, after everything in it is settled on the disk. `.seq`
+    /// is synced first: from then on it alone remembers the ids.
     pub(crate) fn empty(&mut self, _held: &Held) -> Result<(), QueueError> {
         let sequence = Sequence { next_id: self.known.next_id, synced_end: 0 };
         self.known.sequence = None;
@@ -363,8 +369,8 @@ impl Appender {
     }
 }
 
-/// Writes a part of a file again in place and syncs it: bytes that can be read may never have been synced, and after a
-/// failed sync a later one proves nothing about them.
+/// Writes a part of a file again in place and syncs it: bytes that can be read may never have been
+/// synced, and after a failed sync a later one proves nothing about them.
 pub(crate) fn rewrite(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), QueueError> {
     let fault = |error| QueueError::io("write again", file.path(), &error);
     let mut buffer = vec![0; REWRITE_CHUNK.min((to.saturating_sub(from)) as usize)];

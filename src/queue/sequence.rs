@@ -10,12 +10,14 @@
 //! | 16..24 | synced end | u64, where the batch begins that follows: what lies before is synced |
 //! | 24..28 | checksum   | CRC-32 over bytes 0..24                                              |
 //!
-//! Why it needs no sync: ids are raised past every frame that is found (`segment`), and the log is emptied only after
-//! this file has been synced (`drain`). Why `synced end`: a process that died between its write and its sync leaves a
-//! batch that can be read and is not on the disk. Whoever comes next writes what lies behind `synced end` again and
-//! syncs it, and need not do so for the whole log.
+//! Why it needs no sync: ids are raised past every frame that is found (`segment`), and the log is
+//! emptied only after this file has been synced (`drain`). Why `synced end`: a process that died
+//! between its write and its sync leaves a batch that can be read and is not on the disk. Whoever
+//! comes next writes what lies behind `synced end` again and syncs it, and need not do so for the
+//! whole log.
 //!
-//! Missing, damaged or shorter: recomputed from all files of the queue, and the whole log is written again and synced.
+//! Missing, damaged or shorter: recomputed from all files of the queue, and the whole log is
+//! written again and synced.
 
 use crate::base::MessageId;
 use crate::disk::DiskFile;

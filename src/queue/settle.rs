@@ -1,8 +1,10 @@
-//! How deliveries end on the disk: dead letters first, then the schedule, then the checkpoint that passes them.
+//! How deliveries end on the disk: dead letters first, then the schedule, then the checkpoint that
+//! passes them.
 //!
-//! Promises: a message leaves the queue only after what it becomes is synced; deliveries that end together share one
-//! sync of each file. A write or a sync that fails loses nothing: the outcome stays in memory, nothing further starts,
-//! and the next try writes the same bytes at the same place again before it syncs.
+//! Promises: a message leaves the queue only after what it becomes is synced; deliveries that end
+//! together share one sync of each file. A write or a sync that fails loses nothing: the outcome
+//! stays in memory, nothing further starts, and the next try writes the same bytes at the same
+//! place again before it syncs.
 
 use crate::base::MessageId;
 use crate::base::limits::{CHECKPOINT_SYNC_COUNT, CHECKPOINT_SYNC_DELAY, LOCK_DEADLINE};
@@ -23,12 +25,13 @@ pub(crate) struct Pending {
 }
 
 impl Owner {
-    /// Settles deliveries that have ended. Those of an earlier call that failed are tried again first, so that an
-    /// empty list is the way to try again; it is to be called each second until it succeeds.
+    /// Settles deliveries that have ended. Those of an earlier call that failed are tried again
+    /// first, so that an empty list is the way to try again; it is to be called each second until
+    /// it succeeds.
     ///
     /// # Errors
-    /// A file that cannot be written. Nothing is lost, [`Owner::next`] gives [`Step::Stalled`](crate::queue::Step)
-    /// until a later call succeeds.
+    /// A file that cannot be written. Nothing is lost, [`Owner::next`] gives
+    /// [`Step::Stalled`](crate::queue::Step) until a later call succeeds.
     pub fn settle(
         &mut self,
         endings: Vec<(MessageId, Ending)>,
@@ -135,7 +138,8 @@ impl Owner {
         Ok(())
     }
 
-    /// Syncs the checkpoint when it is due (50 ms or 1000 settlements after the last sync), or at once with `force`.
+    /// Syncs the checkpoint when it is due (50 ms or 1000 settlements after the last sync), or at
+    /// once with `force`.
     ///
     /// # Errors
     /// As [`Owner::settle`], which is then to be called until it succeeds.
@@ -153,7 +157,8 @@ impl Owner {
         Ok(())
     }
 
-    /// When the checkpoint is to be synced at the latest, by the boot clock; `None` when it is synced.
+    /// When the checkpoint is to be synced at the latest, by the boot clock; `None` when it is
+    /// synced.
     pub fn checkpoint_due(&self) -> Option<std::time::Duration> {
         self.unsynced_since.map(|since| since + CHECKPOINT_SYNC_DELAY)
     }
@@ -167,8 +172,8 @@ fn scheduled(pending: &Pending, offset: u64) -> Option<Scheduled> {
     Some(Scheduled { id: pending.id, offset, attempt: next_attempt, due: due_at, delay_ms })
 }
 
-/// Writes at the end of what is sound, and syncs. A failure leaves the end where it was, so that a repetition writes
-/// at the same place.
+/// Writes at the end of what is sound, and syncs. A failure leaves the end where it was, so that a
+/// repetition writes at the same place.
 pub(crate) fn append(tail: &mut Tail, bytes: &[u8]) -> Result<(), QueueError> {
     let fault = |error| QueueError::io("write", tail.file.path(), &error);
     tail.file.write_all_at(bytes, tail.end).map_err(fault)?;

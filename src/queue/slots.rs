@@ -1,7 +1,7 @@
 //! `worker.lock`: elects the one process that delivers a queue, and holds what it has in flight.
 //!
-//! The lock is held for as long as a process owns the queue. The file has 64 slots of 32 bytes, written before a run
-//! begins, zeroed when it has ended, and never synced:
+//! The lock is held for as long as a process owns the queue. The file has 64 slots of 32 bytes,
+//! written before a run begins, zeroed when it has ended, and never synced:
 //!
 //! | bytes  | field    | meaning                                |
 //! |--------|----------|----------------------------------------|
@@ -11,8 +11,9 @@
 //! | 16..24 | offset   | u64, of its frame in `segment.log`     |
 //! | 24..28 | checksum | CRC-32 over bytes 0..24                |
 //!
-//! A slot that is full when a process is elected is a crash while that message ran. What does not verify is a free
-//! slot: after a power cut crashes may go uncounted, and nothing else depends on it.
+//! A slot that is full when a process is elected is a crash while that message ran. What does not
+//! verify is a free slot: after a power cut crashes may go uncounted, and nothing else depends on
+//! it.
 
 use crate::base::MessageId;
 use crate::base::limits::MAX_IN_FLIGHT;
@@ -32,7 +33,8 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Takes the file over; the messages (id and offset) that were in flight when the last process died.
+    /// Takes the file over; the messages (id and offset) that were in flight when the last process
+    /// died.
     pub(crate) fn take_over(held: Held) -> Result<(Slots, Vec<(MessageId, u64)>), QueueError> {
         let mut bytes = vec![0; SLOT_LEN * MAX_IN_FLIGHT];
         let file = held.file();
@@ -66,7 +68,8 @@ impl Slots {
         Ok(slot)
     }
 
-    /// Frees a slot. A failure leaves the bytes as they are: at worst a crash is counted that was none.
+    /// Frees a slot. A failure leaves the bytes as they are: at worst a crash is counted that was
+    /// none.
     pub(crate) fn free(&mut self, slot: usize) {
         self.used[slot] = false;
         let _ = self.write(slot, &[0; RECORD_LEN]);

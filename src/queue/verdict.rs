@@ -1,7 +1,7 @@
 //! What becomes of a delivery that has ended: a pure decision.
 //!
-//! Source: the document "Queues, retries and the DLQ", sections "Retry configuration" and "What reaches the
-//! dead-letter queue".
+//! Source: the document "Queues, retries and the DLQ", sections "Retry configuration" and "What
+//! reaches the dead-letter queue".
 
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ pub enum Settlement {
     },
 }
 
-/// A delivery that is settled: on the disk, except for an acknowledgement, which a crash may undo for some
-/// milliseconds.
+/// A delivery that is settled: on the disk, except for an acknowledgement, which a crash may undo
+/// for some milliseconds.
 #[derive(Debug, Clone)]
 pub struct Settled {
     /// The message.

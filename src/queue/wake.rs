@@ -1,9 +1,10 @@
 //! `queues/wake`: names of queues that another process should look at.
 //!
-//! One line a queue, `tenant/flow` and a line feed, appended by any process under the file's own lock. A reader
-//! remembers how far it has read. Whoever finds the file over 1 MiB empties it; a reader whose position then lies past
-//! the end looks at every queue once. A line is written after the append that it speaks of has been synced, and is
-//! itself only a hint: what it names is in the queue's own files.
+//! One line a queue, `tenant/flow` and a line feed, appended by any process under the file's own
+//! lock. A reader remembers how far it has read. Whoever finds the file over 1 MiB empties it; a
+//! reader whose position then lies past the end looks at every queue once. A line is written after
+//! the append that it speaks of has been synced, and is itself only a hint: what it names is in the
+//! queue's own files.
 
 use std::io;
 use std::path::PathBuf;
@@ -104,8 +105,8 @@ impl WakeReader {
     }
 }
 
-/// Whether a queue may have undelivered messages, retries or marks to apply: read without a lock, from the lengths of
-/// its files alone. A drained queue has none of them.
+/// Whether a queue may have undelivered messages, retries or marks to apply: read without a lock,
+/// from the lengths of its files alone. A drained queue has none of them.
 ///
 /// # Errors
 /// A file that cannot be read.

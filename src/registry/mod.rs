@@ -1,110 +1,31 @@
-//! Interface stub: the registry.
-#![allow(missing_docs, unused_variables)]
-use std::path::Path;
+//! The registry: which flows are published, in which versions, in `registry.db`.
+//!
+//! One [`Registry`] is one connection, for one thread; any number of them, in any number of
+//! processes, may work on one file. [`Catalog`] answers the door's question (is there such a
+//! flow, and how large may its messages be) from memory, for all threads of a process.
+//!
+//! | file      | holds                                                              |
+//! |-----------|--------------------------------------------------------------------|
+//! | `schema`  | the tables, the schema version, how a connection is set up         |
+//! | `file`    | the file and its directory: making them, and whose they must be    |
+//! | `publish` | storing new versions, all or none                                  |
+//! | `resolve` | reading: latest with its digest verified, gates, lists, sources    |
+//! | `catalog` | the snapshot of all gates that the door reads                      |
+//! | `error`   | what can go wrong, in words that name the file                     |
+//!
+//! API keys will be a table of the same file, in `keys`. What an artifact means is the
+//! compiler's business (`flow`); here it is bytes with a SHA-256.
 
-use crate::base::{QueueName, Timestamp};
+mod catalog;
+mod error;
+mod file;
+mod publish;
+mod resolve;
+mod schema;
 
-pub struct Registry(());
-impl Registry {
-    /// Opens one that exists; a missing one is an error that names the path and the directory.
-    pub fn open(path: &Path) -> Result<Registry, RegistryError> {
-        unimplemented!()
-    }
-    /// Opens it, making it and its directory (0700) where missing.
-    pub fn create(path: &Path) -> Result<Registry, RegistryError> {
-        unimplemented!()
-    }
-    /// All or none, in one transaction.
-    pub fn publish(
-        &mut self,
-        flows: &[NewVersion],
-        now: Timestamp,
-    ) -> Result<Vec<Published>, RegistryError> {
-        unimplemented!()
-    }
-    /// The newest version with its artifact; `Corrupt` when the bytes do not have their SHA-256.
-    pub fn latest(&self, queue: &QueueName) -> Result<Latest, RegistryError> {
-        unimplemented!()
-    }
-    /// Columns only.
-    pub fn gate(&self, queue: &QueueName) -> Result<Option<FlowGate>, RegistryError> {
-        unimplemented!()
-    }
-    /// All flows' gates, for the catalog's snapshot.
-    pub fn gates(&self) -> Result<Vec<(QueueName, FlowGate)>, RegistryError> {
-        unimplemented!()
-    }
-    /// Changes whenever another connection has changed the file (`PRAGMA data_version`).
-    pub fn data_version(&self) -> Result<i64, RegistryError> {
-        unimplemented!()
-    }
-    pub fn list(&self) -> Result<Vec<FlowSummary>, RegistryError> {
-        unimplemented!()
-    }
-    pub fn show(
-        &self,
-        queue: &QueueName,
-        version: Option<u32>,
-    ) -> Result<Option<FlowDetail>, RegistryError> {
-        unimplemented!()
-    }
-}
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct RegistryError(pub String);
-pub struct NewVersion {
-    pub queue: QueueName,
-    pub source: String,
-    pub artifact: Vec<u8>,
-    pub max_message_bytes: Option<u64>,
-    pub description: Option<String>,
-}
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Published {
-    pub queue: QueueName,
-    pub version: u32,
-    pub unchanged: bool,
-}
-pub enum Latest {
-    None,
-    Version { version: u32, artifact: Vec<u8> },
-    Corrupt { version: u32, text: String },
-}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowGate {
-    pub version: u32,
-    pub max_message_bytes: Option<u64>,
-}
-#[derive(Debug, Clone)]
-pub struct FlowSummary {
-    pub queue: QueueName,
-    pub version: u32,
-    pub published_at: Timestamp,
-    pub description: Option<String>,
-}
-#[derive(Debug, Clone)]
-pub struct FlowDetail {
-    pub queue: QueueName,
-    pub version: u32,
-    pub published_at: Timestamp,
-    pub sha256: String,
-    pub source: String,
-}
-/// Stand-in.
-pub fn state_dir(path: &Path) -> std::path::PathBuf {
-    path.parent().unwrap_or(path).to_path_buf()
-}
-/// Stand-in.
-pub struct Catalog(());
-impl Catalog {
-    pub fn start(path: &Path, poll: std::time::Duration) -> Result<Catalog, RegistryError> {
-        Ok(Catalog(()))
-    }
-    pub fn gate(&self, queue: &QueueName) -> Result<Option<FlowGate>, RegistryError> {
-        Ok(None)
-    }
-    pub fn readable(&self) -> Result<(), RegistryError> {
-        Ok(())
-    }
-    pub fn stop(&self) {}
-}
+pub use catalog::Catalog;
+pub use error::RegistryError;
+pub use file::{must_exist, state_dir};
+pub use publish::{NewVersion, Published};
+pub use resolve::{FlowDetail, FlowGate, FlowSummary, Latest};
+pub use schema::Registry;

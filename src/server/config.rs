@@ -23,7 +23,8 @@ pub struct ServerConfig {
     pub max_queues: usize,
     /// How long a stop waits for what is in flight (`--grace`).
     pub grace: Duration,
-    /// Whether queues with work start with the server, and not only at their next submission (`--resume`).
+    /// Whether queues with work start with the server, and not only at their next submission
+    /// (`--resume`).
     pub resume_at_start: bool,
 }
 

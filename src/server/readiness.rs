@@ -1,6 +1,8 @@
-//! What keeps the server from being ready: queues in trouble, a registry that cannot be read, a device without room.
+//! What keeps the server from being ready: queues in trouble, a registry that cannot be read, a
+//! device without room.
 //!
-//! Asked anew each time, so that it turns good again by itself. Not here: how it is answered (`http`).
+//! Asked anew each time, so that it turns good again by itself. Not here: how it is answered
+//! (`http`).
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! From a directory to a listening process.
 //!
-//! In order: the settings, the state directory, the limit on open files, the registry, the worker, and the door last,
-//! so that whoever can connect can be served. A part that fails ends the start, with the parts before it stopped.
+//! In order: the settings, the state directory, the limit on open files, the registry, the worker,
+//! and the door last, so that whoever can connect can be served. A part that fails ends the start,
+//! with the parts before it stopped.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -36,8 +37,8 @@ pub struct Server {
     pub(super) grace: Duration,
 }
 
-/// Refuses settings that must not be served and a state directory that cannot be written; makes the directory where it
-/// is missing. To be called before anything is published into it.
+/// Refuses settings that must not be served and a state directory that cannot be written; makes the
+/// directory where it is missing. To be called before anything is published into it.
 ///
 /// # Errors
 /// A text that names the flag, or the directory with its owner and mode.
@@ -159,7 +160,8 @@ fn unwritable(dir: &Path, error: &std::io::Error) -> String {
     }
 }
 
-/// Every connection and every active queue needs descriptors: the soft limit is raised as far as it may be.
+/// Every connection and every active queue needs descriptors: the soft limit is raised as far as it
+/// may be.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

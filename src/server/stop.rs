@@ -1,8 +1,8 @@
 //! From a signal to an orderly end.
 //!
-//! SIGTERM and SIGINT: the door stops accepting, what is in flight is finished within the grace and then given back
-//! uncharged, checkpoints are synced, files closed, exit 0. A second signal ends the process at once with exit 1; that
-//! is safe too, as every end is.
+//! SIGTERM and SIGINT: the door stops accepting, what is in flight is finished within the grace and
+//! then given back uncharged, checkpoints are synced, files closed, exit 0. A second signal ends
+//! the process at once with exit 1; that is safe too, as every end is.
 
 use std::io;
 use std::sync::mpsc;

@@ -1,4 +1,5 @@
-//! One frame: the unit in which logs are written, and the only thing that is believed when they are read.
+//! One frame: the unit in which logs are written, and the only thing that is believed when they are
+//! read.
 //!
 //! | bytes  | field    | meaning                                                      |
 //! |--------|----------|--------------------------------------------------------------|
@@ -10,12 +11,13 @@
 //! | 12..16 | checksum | u32, CRC-32 (IEEE) over bytes 0..12 and the body             |
 //! | 16..   | body     |                                                              |
 //!
-//! Little endian. A frame is valid when all of it is there, its fields are as above and its checksum agrees; nothing
-//! else is ever read as one. The first byte of the magic, 0xFF, cannot occur in UTF-8 text, so no payload can hold a
-//! frame of its own that a reader, searching past damage, would take for one of the log.
+//! Little endian. A frame is valid when all of it is there, its fields are as above and its
+//! checksum agrees; nothing else is ever read as one. The first byte of the magic, 0xFF, cannot
+//! occur in UTF-8 text, so no payload can hold a frame of its own that a reader, searching past
+//! damage, would take for one of the log.
 //!
-//! A valid frame of a newer version is recognised by the same 16 bytes, which stay as they are in every version, and
-//! is refused by its number.
+//! A valid frame of a newer version is recognised by the same 16 bytes, which stay as they are in
+//! every version, and is refused by its number.
 
 /// What every frame begins with.
 pub const MAGIC: [u8; 4] = [0xFF, b'N', b'X', b'F'];
@@ -26,8 +28,8 @@ pub const HEADER_LEN: usize = 16;
 /// The version that this build writes, and the newest that it reads.
 pub const VERSION: u8 = 1;
 
-/// Appends one frame to `out`. `write_body` appends its body, which must stay below 4 GiB; every caller has checked
-/// its message against a far lower ceiling.
+/// Appends one frame to `out`. `write_body` appends its body, which must stay below 4 GiB; every
+/// caller has checked its message against a far lower ceiling.
 pub fn encode(kind: u8, out: &mut Vec<u8>, write_body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&MAGIC);
@@ -48,7 +50,8 @@ fn checksum(frame: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// The length of the whole frame that a header announces; `None` when it is no header. Nothing is verified yet.
+/// The length of the whole frame that a header announces; `None` when it is no header. Nothing is
+/// verified yet.
 pub fn announced_len(header: &[u8; HEADER_LEN]) -> Option<u64> {
     if header[..4] != MAGIC || header[4] == 0 || header[6..8] != [0, 0] {
         return None;
@@ -132,7 +135,8 @@ mod tests {
 
         #[test]
         fn a_frame_with_any_bit_flipped_or_any_byte_missing_is_not_a_frame(
-            body in prop::collection::vec(any::<u8>(), 0..60), bit: prop::sample::Index, cut: prop::sample::Index,
+            body in prop::collection::vec(any::<u8>(), 0..60),
+            bit: prop::sample::Index, cut: prop::sample::Index,
         ) {
             let bytes = frame(1, &body);
             let mut flipped = bytes.clone();

@@ -1,7 +1,7 @@
 //! A record of fixed length: fields, then a CRC-32 over them.
 //!
-//! Used by the small state files. What the fields are, and the magic and version they begin with, is said where each
-//! file is; this file only puts the checksum behind them and checks it.
+//! Used by the small state files. What the fields are, and the magic and version they begin with,
+//! is said where each file is; this file only puts the checksum behind them and checks it.
 
 /// Fields being written, in order, little endian.
 #[derive(Debug, Clone)]
@@ -113,10 +113,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fields_come_back_in_order_and_a_flipped_bit_is_seen(a: u32, b: u64, c: i64, bit in 0usize..32 * 8) {
+        fn fields_come_back_in_order_and_a_flipped_bit_is_seen(
+            a: u32, b: u64, c: i64, bit in 0usize..28 * 8,
+        ) {
             let bytes = RecordWriter::new(MAGIC, 1).u32(a).u64(b).i64(c).finish();
             let mut reader = RecordReader::new(&bytes, MAGIC, 1).unwrap();
-            prop_assert_eq!((reader.u32(), reader.u64(), reader.i64()), (Some(a), Some(b), Some(c)));
+            let read = (reader.u32(), reader.u64(), reader.i64());
+            prop_assert_eq!(read, (Some(a), Some(b), Some(c)));
             prop_assert_eq!(reader.u32(), None);
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);

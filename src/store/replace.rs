@@ -1,7 +1,7 @@
 //! Replacing a file whole: write beside, sync, rename, sync the directory.
 //!
-//! At every instant the path names either the old file, whole, or the new one, whole and synced. A crash leaves at
-//! most a `.tmp` beside it, which the next owner removes.
+//! At every instant the path names either the old file, whole, or the new one, whole and synced. A
+//! crash leaves at most a `.tmp` beside it, which the next owner removes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,12 @@ use crate::disk::{Disk, DiskFile, Open};
 /// Ending of the file that is written beside.
 pub const TEMPORARY: &str = ".tmp";
 
-/// Replaces the file at `path` by one with what `write` puts into it, and gives the new one, open for writing.
+/// Replaces the file at `path` by one with what `write` puts into it, and gives the new one, open
+/// for writing.
 ///
 /// # Errors
-/// As the disk and `write` give them. The old file then still stands, unless only the sync of the directory failed:
-/// the new one stands then, and may be undone by a power cut.
+/// As the disk and `write` give them. The old file then still stands, unless only the sync of the
+/// directory failed: the new one stands then, and may be undone by a power cut.
 pub fn replace(
     disk: &dyn Disk,
     path: &Path,

@@ -1,10 +1,12 @@
 //! Reading a file of frames from front to back, past whatever is damaged.
 //!
-//! Promises: an [`Item::Frame`] has verified; every byte up to the end is given in exactly one item; nothing is
-//! allocated for a length that only an unverified header names, beyond the ceiling of one frame; time is linear.
+//! Promises: an [`Item::Frame`] has verified; every byte up to the end is given in exactly one
+//! item; nothing is allocated for a length that only an unverified header names, beyond the ceiling
+//! of one frame; time is linear.
 //!
-//! A gap ends where the next sound frame begins. Zeros up to the end are no data, and are told apart from a tail that
-//! does not verify. What a gap, zeros or a tail mean is the caller's to say: this file knows no queue.
+//! A gap ends where the next sound frame begins. Zeros up to the end are no data, and are told
+//! apart from a tail that does not verify. What a gap, zeros or a tail mean is the caller's to say:
+//! this file knows no queue.
 
 use std::io;
 
@@ -201,7 +203,8 @@ impl Scanner {
         Ok(None)
     }
 
-    /// What the buffer has from `at` on: at least `need` bytes, unless the file or `end` comes first.
+    /// What the buffer has from `at` on: at least `need` bytes, unless the file or `end` comes
+    /// first.
     fn load(&mut self, file: &dyn DiskFile, at: u64, need: u64, end: u64) -> io::Result<&[u8]> {
         let have = self.buffer_offset + self.buffer.len() as u64;
         let inside = at >= self.buffer_offset && at <= have;

@@ -1,12 +1,13 @@
 //! The channel of one queue: everything that its owner thread waits for comes through it.
 //!
-//! Submissions, ended runs, wake-ups and the order to stop share one unbounded channel, so that the owner waits in one
-//! place, with a deadline; counters beside it bound what may wait. A sender is never blocked: what does not fit is
-//! refused at once, with a text that names the bound.
+//! Submissions, ended runs, wake-ups and the order to stop share one unbounded channel, so that the
+//! owner waits in one place, with a deadline; counters beside it bound what may wait. A sender is
+//! never blocked: what does not fit is refused at once, with a text that names the bound.
 //!
-//! The load counts each submission from before it is sent until just before it is answered. While it is 0 nothing is on
-//! its way, and only then can the owner close the channel ([`Inbox::close_if_idle`]): whoever comes later is told so
-//! before it sends anything, and starts a new owner. So nothing is ever sent to a thread that has gone.
+//! The load counts each submission from before it is sent until just before it is answered. While
+//! it is 0 nothing is on its way, and only then can the owner close the channel
+//! ([`Inbox::close_if_idle`]): whoever comes later is told so before it sends anything, and starts
+//! a new owner. So nothing is ever sent to a thread that has gone.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -111,8 +112,8 @@ impl Inbox {
         (inbox, receiver)
     }
 
-    /// Hands a submission over, or refuses it through its reply when more than `limit` would be waiting. `now` gives
-    /// boot time; it is asked only when somebody waits already.
+    /// Hands a submission over, or refuses it through its reply when more than `limit` would be
+    /// waiting. `now` gives boot time; it is asked only when somebody waits already.
     ///
     /// # Errors
     /// [`Closed`] with both, unused, when the owner has gone.
@@ -159,8 +160,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// Sends what is not counted: the owner never closes the channel while it is to come. A queue whose thread has
-    /// ended needs none of it.
+    /// Sends what is not counted: the owner never closes the channel while it is to come. A queue
+    /// whose thread has ended needs none of it.
     pub(super) fn tell(&self, command: Command) {
         let _ = self.sender.send(command);
     }
@@ -200,7 +201,8 @@ impl Inbox {
         }
     }
 
-    /// Notes that something is wrong with a part of the queue's work; the first moment of it is kept.
+    /// Notes that something is wrong with a part of the queue's work; the first moment of it is
+    /// kept.
     pub(super) fn set_trouble(&self, part: Part, text: String, now: Duration) {
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         let since = troubles.get(&part).map_or(now, |earlier| earlier.since);

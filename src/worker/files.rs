@@ -1,7 +1,7 @@
 //! What an owner thread asks of its queue's files, as traits over the queue engine.
 //!
-//! The engine's own types implement them word for word; the owner loop's tests have files that fail on purpose. Not
-//! here: what the calls do (`queue`), when they are made (`owner`).
+//! The engine's own types implement them word for word; the owner loop's tests have files that fail
+//! on purpose. Not here: what the calls do (`queue`), when they are made (`owner`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What a door hands to a queue's owner thread, and how it hears back.
 //!
-//! Everything below `worker` that is not a file reaches the owner through here: a submission with its [`Reply`]. Not
-//! here: the channel itself (`channel`), which queue has an owner (`roster`).
+//! Everything below `worker` that is not a file reaches the owner through here: a submission with
+//! its [`Reply`]. Not here: the channel itself (`channel`), which queue has an owner (`roster`).
 
 use crate::base::{CorrelationId, QueueName};
 use crate::queue::Receipt;
@@ -17,8 +17,9 @@ pub struct Submission {
 
 /// Who waits for the answer to a submission.
 ///
-/// The owner thread calls it after the sync, and goes on at once: an implementation never blocks. One that is dropped
-/// unanswered (its queue's thread died) must tell its client that the outcome is unknown.
+/// The owner thread calls it after the sync, and goes on at once: an implementation never blocks.
+/// One that is dropped unanswered (its queue's thread died) must tell its client that the outcome
+/// is unknown.
 pub trait Reply: Send {
     /// Tells how it ended.
     fn answer(self: Box<Self>, outcome: Result<Receipt, Refusal>);
@@ -40,6 +41,7 @@ pub enum Refusal {
 
 /// The queues as the doors see them. `Roster` implements it; tests and benchmarks have their own.
 pub trait Submit: Send + Sync {
-    /// Hands a submission to its queue's owner thread. Every outcome, a refusal at once too, comes through `reply`.
+    /// Hands a submission to its queue's owner thread. Every outcome, a refusal at once too, comes
+    /// through `reply`.
     fn submit(&self, queue: &QueueName, submission: Submission, reply: Box<dyn Reply>);
 }

@@ -1,8 +1,10 @@
-//! The thread that finds work nobody here knows of: at start, after another process wrote, and after a server died.
+//! The thread that finds work nobody here knows of: at start, after another process wrote, and
+//! after a server died.
 //!
-//! Every 500 ms it reads `queues/wake`, tries the locks of the other servers (one that comes free had a holder that is
-//! dead: what it left is taken over), and tries again to place queues that had work and no place. Parked queues cost
-//! nothing and are never forgotten. Not here: the wake file's bytes (`queue`), the queues themselves (`roster`).
+//! Every 500 ms it reads `queues/wake`, tries the locks of the other servers (one that comes free
+//! had a holder that is dead: what it left is taken over), and tries again to place queues that had
+//! work and no place. Parked queues cost nothing and are never forgotten. Not here: the wake file's
+//! bytes (`queue`), the queues themselves (`roster`).
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,8 +34,8 @@ pub struct Janitor {
 }
 
 impl Janitor {
-    /// Takes this server's lock and starts the thread, which first starts every queue that has work, if it is to
-    /// `resume` them.
+    /// Takes this server's lock and starts the thread, which first starts every queue that has
+    /// work, if it is to `resume` them.
     ///
     /// # Errors
     /// The server's lock file cannot be made or locked, or there is no thread.
@@ -59,8 +61,9 @@ impl Janitor {
         Ok(Janitor { stop, ended })
     }
 
-    /// Ends the thread and gives the server's lock up, so that other servers look after what is left. Waits no longer
-    /// than [`CLOSE_DEADLINE`]: a disk that does not answer holds up nobody else.
+    /// Ends the thread and gives the server's lock up, so that other servers look after what is
+    /// left. Waits no longer than [`CLOSE_DEADLINE`]: a disk that does not answer holds up nobody
+    /// else.
     pub fn stop(self) {
         drop(self.stop);
         // Nothing is ever sent: it ends with the thread, or with the deadline.
@@ -133,7 +136,8 @@ impl Rounds {
 
 /// The lock files of the servers on one state directory.
 ///
-/// Each server holds the lock of its own file for its life. A lock that comes free says that its holder is dead.
+/// Each server holds the lock of its own file for its life. A lock that comes free says that its
+/// holder is dead.
 struct Servers {
     dir: PathBuf,
     own_path: PathBuf,

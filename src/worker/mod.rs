@@ -1,4 +1,5 @@
-//! The worker: joins queues, flows and the registry, and is all of the program's threads but the doors'.
+//! The worker: joins queues, flows and the registry, and is all of the program's threads but the
+//! doors'.
 //!
 //! | | |
 //! |---|---|

@@ -1,14 +1,16 @@
 //! The owner thread of one active queue: the only one that touches its files.
 //!
-//! A single-writer loop. Each turn takes everything that waits in the channel, stores all submissions of it with one
-//! append, answers them, settles the runs that have ended, looks at the files every 500 ms, and hands out deliveries
-//! while fewer are in flight than the flow's concurrency. Then it waits, in one place, for the next command or the
-//! earliest of what is due. It never waits for a runner or a client, so neither can hold back a 202.
+//! A single-writer loop. Each turn takes everything that waits in the channel, stores all
+//! submissions of it with one append, answers them, settles the runs that have ended, looks at the
+//! files every 500 ms, and hands out deliveries while fewer are in flight than the flow's
+//! concurrency. Then it waits, in one place, for the next command or the earliest of what is due.
+//! It never waits for a runner or a client, so neither can hold back a 202.
 //!
-//! Promises: a message is answered only after its sync; a settlement that could not be written is tried each second
-//! and nothing starts before it; a queue whose files fail is closed and reopened through full recovery each second,
-//! and refuses meanwhile; a panic costs a recovery, and no other queue anything. Not here: what the files do
-//! (`queue`), how this process comes to them (`tenure`).
+//! Promises: a message is answered only after its sync; a settlement that could not be written is
+//! tried each second and nothing starts before it; a queue whose files fail is closed and reopened
+//! through full recovery each second, and refuses meanwhile; a panic costs a recovery, and no other
+//! queue anything. Not here: what the files do (`queue`), how this process comes to them
+//! (`tenure`).
 
 mod turn;
 
@@ -159,7 +161,8 @@ impl OwnerThread {
         matches!(self.stage, Stage::Closing(_) | Stage::Parked)
     }
 
-    /// Waits for a command or for the next thing that is due, and takes all commands that are there.
+    /// Waits for a command or for the next thing that is due, and takes all commands that are
+    /// there.
     fn wait(&mut self, commands: &Receiver<Command>) {
         let first = match self.expecting.then(|| spin(commands)).flatten() {
             Some(command) => Some(command),
@@ -224,7 +227,8 @@ impl OwnerThread {
         Instant::now() + first.saturating_sub(now).min(POLL_INTERVAL)
     }
 
-    /// Answers what was being stored, and closes the files: what they hold in memory may be half done.
+    /// Answers what was being stored, and closes the files: what they hold in memory may be half
+    /// done.
     fn recover_from_panic(&mut self, text: &str) {
         let now = self.post.moment();
         let why = format!("the queue's thread panicked: {text}");
@@ -257,8 +261,8 @@ impl OwnerThread {
     }
 }
 
-/// Looks for a command for a moment without sleeping: with one message at a time, falling asleep and being woken is
-/// half of its latency.
+/// Looks for a command for a moment without sleeping: with one message at a time, falling asleep
+/// and being woken is half of its latency.
 fn spin(commands: &Receiver<Command>) -> Option<Command> {
     let until = Instant::now() + OWNER_SPIN;
     loop {

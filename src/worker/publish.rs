@@ -1,11 +1,11 @@
 //! The `queue_publish` effect: a running flow's document put on another queue of the same tenant.
 //!
-//! All checks come before the write: the target is in the registry, the document fits under its ceiling, and the queue
-//! can have a worker. A message in a queue that nobody drains would be a loss that looks like success. The tenant is
-//! the running flow's, and nothing can set it.
+//! All checks come before the write: the target is in the registry, the document fits under its
+//! ceiling, and the queue can have a worker. A message in a queue that nobody drains would be a
+//! loss that looks like success. The tenant is the running flow's, and nothing can set it.
 //!
-//! The runner thread waits here for the receipt, with a deadline. It can wait for its own queue too: an owner never
-//! waits for a runner, so no ring of publishing flows comes to a stop.
+//! The runner thread waits here for the receipt, with a deadline. It can wait for its own queue
+//! too: an owner never waits for a runner, so no ring of publishing flows comes to a stop.
 
 use crossbeam_channel::{RecvTimeoutError, Sender};
 

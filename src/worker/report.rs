@@ -1,7 +1,8 @@
 //! What became of deliveries, as events.
 //!
-//! The queue's files say what a settlement was; the [`Trace`] kept from the run says the rest: where the message lies,
-//! and how long it took. Not here: settling itself (`queue`), when it is done (`owner`).
+//! The queue's files say what a settlement was; the [`Trace`] kept from the run says the rest:
+//! where the message lies, and how long it took. Not here: settling itself (`queue`), when it is
+//! done (`owner`).
 
 use crate::base::QueueName;
 use crate::journal::{Event, Journal, Kind};

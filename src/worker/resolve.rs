@@ -1,8 +1,9 @@
 //! Which flow a message is run by: the version that is `latest` when it is picked up.
 //!
-//! Each runner thread has its own connection to the registry, opened when it is first needed, and keeps the loaded flow
-//! until `PRAGMA data_version` says that somebody has changed the file. So a deploy, and a damaged row, are seen at the
-//! next pick-up. Not here: what is done when there is no flow or the registry cannot be read (`runner`).
+//! Each runner thread has its own connection to the registry, opened when it is first needed, and
+//! keeps the loaded flow until `PRAGMA data_version` says that somebody has changed the file. So a
+//! deploy, and a damaged row, are seen at the next pick-up. Not here: what is done when there is no
+//! flow or the registry cannot be read (`runner`).
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

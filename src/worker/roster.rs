@@ -1,9 +1,9 @@
 //! The active queues of this process, and the doors' way to them.
 //!
-//! A queue becomes active with its first submission, or when the janitor finds work in it: a thread is started that
-//! owns it. At most `max_queues` are active; one more is refused before anything is written. A queue that has been
-//! idle for long gives its place back. Looking up an active queue is one read lock and one hash; nothing that can wait
-//! is done under a lock.
+//! A queue becomes active with its first submission, or when the janitor finds work in it: a thread
+//! is started that owns it. At most `max_queues` are active; one more is refused before anything is
+//! written. A queue that has been idle for long gives its place back. Looking up an active queue is
+//! one read lock and one hash; nothing that can wait is done under a lock.
 //!
 //! Not here: what an owner does (`owner`), which queues have work (`janitor`).
 
@@ -65,7 +65,8 @@ impl Roster {
         })
     }
 
-    /// Starts a queue, or has an active one look at its files at once. For queues that are known to have work.
+    /// Starts a queue, or has an active one look at its files at once. For queues that are known to
+    /// have work.
     ///
     /// # Errors
     /// Why there is no place for it; it is remembered, and named by [`Roster::problems`].
@@ -91,8 +92,8 @@ impl Roster {
         self.active().queues.len()
     }
 
-    /// What keeps this process from being ready, each naming its queue; empty when all is well. At most
-    /// [`MAX_NAMED_PROBLEMS`], then a count.
+    /// What keeps this process from being ready, each naming its queue; empty when all is well. At
+    /// most [`MAX_NAMED_PROBLEMS`], then a count.
     pub fn problems(&self) -> Vec<String> {
         let now = self.around.clock.boot();
         let mut problems: Vec<String> = self
@@ -112,19 +113,21 @@ impl Roster {
         shorten(problems)
     }
 
-    /// Has every queue start nothing further, and waits until nothing is in flight or the deadline is past. Queues go on
-    /// accepting, so that flows in flight can publish and the doors' last messages are stored.
+    /// Has every queue start nothing further, and waits until nothing is in flight or the deadline
+    /// is past. Queues go on accepting, so that flows in flight can publish and the doors' last
+    /// messages are stored.
     pub fn quiesce(&self, until: Instant) {
         let inboxes = self.enter(Phase::Quiescing);
         // What is still in flight at the deadline is given back when its queue closes.
         let _ = tell_all(&inboxes, Command::Quiesce, until);
     }
 
-    /// Closes every queue: what is in flight is given back uncharged, files are synced and closed. Takes no longer than
-    /// [`CLOSE_DEADLINE`]. The doors must be closed before.
+    /// Closes every queue: what is in flight is given back uncharged, files are synced and closed.
+    /// Takes no longer than [`CLOSE_DEADLINE`]. The doors must be closed before.
     ///
     /// # Errors
-    /// The number of queues that did not close in time, for instance because their disk does not answer.
+    /// The number of queues that did not close in time, for instance because their disk does not
+    /// answer.
     pub fn close(&self) -> Result<(), usize> {
         let inboxes = self.enter(Phase::Closing);
         match tell_all(&inboxes, Command::Close, Instant::now() + CLOSE_DEADLINE) {
@@ -139,7 +142,8 @@ impl Roster {
         active.queues.values().cloned().collect()
     }
 
-    /// The queues as a running flow sees them: it holds no acceptor, so only the channel's own bound holds.
+    /// The queues as a running flow sees them: it holds no acceptor, so only the channel's own
+    /// bound holds.
     fn for_flows(&self) -> Arc<dyn Submit> {
         Arc::new(ForFlows(Weak::clone(&self.me)))
     }
@@ -226,7 +230,8 @@ impl Roster {
         std::thread::Builder::new().name(format!("q:{queue}")).stack_size(OWNER_STACK).spawn(
             move || {
                 let work = AssertUnwindSafe(|| owner.work(&commands));
-                // It catches its own panics; should one happen at its very end, its place is free all the same.
+                // It catches its own panics; should one happen at its very end, its place is free
+                // all the same.
                 let _ = catch_unwind(work);
                 own.close();
                 if let Some(roster) = roster.upgrade() {
@@ -268,7 +273,8 @@ impl Submit for ForFlows {
     }
 }
 
-/// Tells all of them, and waits until each is done or the deadline is past; `true` when all are done.
+/// Tells all of them, and waits until each is done or the deadline is past; `true` when all are
+/// done.
 fn tell_all(
     inboxes: &[Arc<Inbox>],
     command: impl Fn(DoneSignal) -> Command,

@@ -1,8 +1,10 @@
-//! The runner threads of one queue: each takes a delivery, runs the flow on it, and tells the owner how that ended.
+//! The runner threads of one queue: each takes a delivery, runs the flow on it, and tells the owner
+//! how that ended.
 //!
-//! As many as the flow's `queue_concurrency` run at once; they start when there is something for them. A runner touches
-//! no file of the queue and waits for no owner but one that its flow publishes to, so a slow downstream delays no 202
-//! and no other queue. A run that panics is a failed attempt like any other.
+//! As many as the flow's `queue_concurrency` run at once; they start when there is something for
+//! them. A runner touches no file of the queue and waits for no owner but one that its flow
+//! publishes to, so a slow downstream delays no 202 and no other queue. A run that panics is a
+//! failed attempt like any other.
 //!
 //! | the run | the ending |
 //! |---|---|

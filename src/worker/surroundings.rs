@@ -1,6 +1,8 @@
-//! What the threads of the worker are given: disk, clock, chance, the registry's place, and their limits.
+//! What the threads of the worker are given: disk, clock, chance, the registry's place, and their
+//! limits.
 //!
-//! Everything outside the worker that it touches is here, so that a test can give it something else.
+//! Everything outside the worker that it touches is here, so that a test can give it something
+//! else.
 
 use std::path::PathBuf;
 use std::sync::Arc;

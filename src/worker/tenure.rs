@@ -1,8 +1,8 @@
 //! What this process has of a queue's files: nothing, the right to append, or all of it.
 //!
-//! A queue is opened, put up for election, and reopened through full recovery after a failure that its files do not
-//! survive. What follows is a new tenure with another number; a run that began in an earlier one says nothing about this one.
-//! Not here: what is done with the files (`owner`).
+//! A queue is opened, put up for election, and reopened through full recovery after a failure that
+//! its files do not survive. What follows is a new tenure with another number; a run that began in
+//! an earlier one says nothing about this one. Not here: what is done with the files (`owner`).
 
 use std::time::Duration;
 
@@ -133,7 +133,8 @@ impl Tenure {
         self.number = self.number.wrapping_add(1);
         let closed = State::Closed { why, open_at: now.boot + FAULT_RETRY_DELAY };
         if let State::Owning(files) = std::mem::replace(&mut self.state, closed) {
-            // The files are given up because they failed; recovery reads them anew whatever this says.
+            // The files are given up because they failed; recovery reads them anew whatever this
+            // says.
             let _ = files.close(now);
         }
     }

@@ -1,4 +1,5 @@
-//! Rosters, janitors and owners together, on real files, with the registry missing: nothing is ever run here.
+//! Rosters, janitors and owners together, on real files, with the registry missing: nothing is ever
+//! run here.
 
 use std::path::Path;
 use std::sync::Arc;

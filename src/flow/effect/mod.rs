@@ -1,38 +1,27 @@
 //! What a flow can do to the outside.
-#![allow(missing_docs)]
+//!
+//! - [`http_call`] is the effect `http_egress` as a step declares it.
+//! - [`http_egress`] is the HTTP client that all runs of a process share.
+//! - [`queue_publish`] puts the document on another flow's queue.
+
+pub mod http_call;
+pub mod http_egress;
+pub mod queue_publish;
 
 use crate::base::random::Random;
 use crate::base::time::Clock;
-use crate::base::{CorrelationId, Name};
 
-/// Puts a document on another flow's queue of the same tenant. Implemented by the worker.
-pub trait Publish: Sync {
-    /// Returns once the message is synced in the target's log. All checks come before the write.
-    fn publish(
-        &self,
-        target: &Name,
-        payload: &[u8],
-        correlation_id: &CorrelationId,
-    ) -> Result<(), PublishError>;
-}
-/// Why a document could not be put on another flow's queue; its text names the target and the reason.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PublishError(pub String);
+pub use http_egress::HttpEgress;
+pub use queue_publish::{Publish, PublishError};
 
 /// Everything outside that a running flow may touch.
 pub struct Effects<'a> {
     /// The HTTP client, shared by all runs of a process.
     pub egress: &'a HttpEgress,
+    /// Who puts documents on queues.
     pub publish: &'a dyn Publish,
+    /// Who tells the time.
     pub clock: &'a dyn Clock,
+    /// Who makes ids.
     pub random: &'a dyn Random,
-}
-
-/// The shared HTTP client (a `ureq::Agent` inside). Moves to `http_egress.rs`.
-pub struct HttpEgress(());
-impl HttpEgress {
-    pub fn new() -> HttpEgress {
-        HttpEgress(())
-    }
 }

@@ -1,4 +1,5 @@
-//! The owner loop with files that fail on purpose, a clock that stands still, and runners that are the test itself.
+//! The owner loop with files that fail on purpose, a clock that stands still, and runners that are
+//! the test itself.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

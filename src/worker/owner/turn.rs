@@ -1,8 +1,9 @@
-//! One turn of an owner thread: everything that there is to do now, in an order that keeps the promises.
+//! One turn of an owner thread: everything that there is to do now, in an order that keeps the
+//! promises.
 //!
-//! Come to the files; store and answer; settle; look for what others did; start deliveries; sync the checkpoint. Each
-//! step that fails says so, notes it for `/ready`, and sets when it is tried again; none of them waits. Not here: the
-//! waiting and the end (`owner`).
+//! Come to the files; store and answer; settle; look for what others did; start deliveries; sync
+//! the checkpoint. Each step that fails says so, notes it for `/ready`, and sets when it is tried
+//! again; none of them waits. Not here: the waiting and the end (`owner`).
 
 use std::time::Duration;
 
@@ -100,8 +101,8 @@ impl OwnerThread {
         self.after_settling(result, now);
     }
 
-    /// Sorts the runs that have ended: what is to be settled, what is to be run once more, what is of an earlier
-    /// tenure and has been forgotten with its files.
+    /// Sorts the runs that have ended: what is to be settled, what is to be run once more, what is
+    /// of an earlier tenure and has been forgotten with its files.
     fn take_endings(&mut self, now: Moment) -> Vec<(MessageId, Ending)> {
         let number = self.tenure.number();
         let ended = std::mem::take(&mut self.ended);
@@ -146,7 +147,8 @@ impl OwnerThread {
         }
     }
 
-    /// The regular look at the files: what others appended, whether all is settled, whether to park.
+    /// The regular look at the files: what others appended, whether all is settled, whether to
+    /// park.
     fn poll(&mut self, now: Moment) {
         if now.boot < self.due.poll {
             return;
@@ -222,8 +224,8 @@ impl OwnerThread {
         }
     }
 
-    /// Keeps a delivery that could not be tried. It goes first when deliveries start again, in a second: nothing
-    /// behind it starts before it, and its attempt is not charged.
+    /// Keeps a delivery that could not be tried. It goes first when deliveries start again, in a
+    /// second: nothing behind it starts before it, and its attempt is not charged.
     fn hold(&mut self, job: Job, why: String, kind: Kind, now: Moment) {
         self.post.journal.record(&Event::of(kind, &self.post.queue).error(&why));
         self.post.inbox.set_trouble(Part::Running, why, now.boot);

@@ -1,0 +1,29 @@
+//! From the arguments to a command to an exit status.
+
+use std::process::ExitCode;
+
+use super::args::{self, Command, DlqCommand, FlowsCommand};
+use super::output::with_standard_streams;
+use super::{dlq, flows, publish, serve, validate};
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let command = match args::parse() {
+        Ok(command) => command,
+        Err(exit) => return exit.into(),
+    };
+    if let Command::Serve(args) = command {
+        return serve::run(*args);
+    }
+    with_standard_streams(|output| match &command {
+        Command::Serve(_) => Ok(()),
+        Command::Validate(args) => validate::run(args, output),
+        Command::Publish(args) => publish::run(args, output),
+        Command::Flows(FlowsCommand::List(args)) => flows::list(args, output),
+        Command::Flows(FlowsCommand::Show(args)) => flows::show(args, output),
+        Command::Dlq(DlqCommand::List(args)) => dlq::list(args, output),
+        Command::Dlq(DlqCommand::Replay(args)) => dlq::replay(args, output),
+        Command::Dlq(DlqCommand::Discard(args)) => dlq::discard(args, output),
+    })
+    .into()
+}

@@ -1,0 +1,172 @@
+//! The table of what there is: which method and path leads to which handler.
+//!
+//! Segments are compared as sent, never percent-decoded: a `%` in a name is a character at fault,
+//! found by the gate.
+
+use crate::http::connection::{Outcome, Request};
+use crate::http::context::Context;
+use crate::http::error::{HttpError, Interruption};
+use crate::http::message::Method;
+use crate::http::{dev, enqueue, health};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Endpoint {
+    Enqueue,
+    Health,
+    Ready,
+    DevEcho,
+    DevStatus,
+    DevFlaky,
+}
+
+struct Route {
+    methods: Methods,
+    /// Segments in braces match any segment.
+    path: &'static str,
+    endpoint: Endpoint,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Methods {
+    Get,
+    Post,
+    Any,
+}
+
+const ROUTES: &[Route] = &[
+    route(Methods::Post, "/flows/{tenant}/{flow}/enqueue", Endpoint::Enqueue),
+    route(Methods::Get, "/health", Endpoint::Health),
+    route(Methods::Get, "/ready", Endpoint::Ready),
+];
+
+/// The sample downstream, there with `--dev` only.
+const DEV_ROUTES: &[Route] = &[
+    route(Methods::Any, "/dev/echo", Endpoint::DevEcho),
+    route(Methods::Any, "/dev/status/{code}", Endpoint::DevStatus),
+    route(Methods::Any, "/dev/flaky", Endpoint::DevFlaky),
+];
+
+const fn route(methods: Methods, path: &'static str, endpoint: Endpoint) -> Route {
+    Route { methods, path, endpoint }
+}
+
+/// Finds the handler of a request and runs it.
+///
+/// # Errors
+/// 404 for an unknown path, 405 for another method of a known one, and what the handler says.
+pub(super) fn dispatch(
+    request: &mut Request<'_>,
+    context: &Context,
+) -> Result<Outcome, Interruption> {
+    let head = request.head;
+    let (endpoint, [first, second]) = find(&head.method, head.path, context.dev.is_some())?;
+    let answer = match (endpoint, &context.dev) {
+        (Endpoint::Enqueue, _) => return enqueue::enqueue(request, (first, second), context),
+        (Endpoint::Health, _) => health::health(),
+        (Endpoint::Ready, _) => health::ready(&*context.services.readiness),
+        (Endpoint::DevEcho, _) => dev::echo(request, context)?,
+        (Endpoint::DevStatus, _) => dev::status(request, first, context)?,
+        (Endpoint::DevFlaky, Some(flaky)) => dev::flaky(request, flaky, context)?,
+        (Endpoint::DevFlaky, None) => return Err(HttpError::NotFound.into()),
+    };
+    Ok(Outcome::Answer(answer))
+}
+
+/// Up to two segments that stand for parameters.
+type Parameters<'p> = [&'p str; 2];
+
+fn find<'p>(
+    method: &Method,
+    path: &'p str,
+    dev: bool,
+) -> Result<(Endpoint, Parameters<'p>), HttpError> {
+    let dev_routes = if dev { DEV_ROUTES } else { &[] };
+    for route in ROUTES.iter().chain(dev_routes) {
+        let Some(parameters) = match_path(route.path, path) else { continue };
+        if !route.methods.include(method) {
+            return Err(HttpError::MethodNotAllowed(route.methods.list().to_owned()));
+        }
+        return Ok((route.endpoint, parameters));
+    }
+    Err(HttpError::NotFound)
+}
+
+fn match_path<'p>(pattern: &str, path: &'p str) -> Option<Parameters<'p>> {
+    let mut parameters = [""; 2];
+    let mut filled = 0;
+    let mut segments = path.split('/');
+    for expected in pattern.split('/') {
+        let segment = segments.next()?;
+        if expected.starts_with('{') {
+            *parameters.get_mut(filled)? = segment;
+            filled += 1;
+        } else if segment != expected {
+            return None;
+        }
+    }
+    segments.next().is_none().then_some(parameters)
+}
+
+impl Methods {
+    fn include(self, method: &Method) -> bool {
+        match self {
+            Methods::Get => matches!(method, Method::Get | Method::Head),
+            Methods::Post => *method == Method::Post,
+            Methods::Any => true,
+        }
+    }
+
+    fn list(self) -> &'static str {
+        match self {
+            Methods::Get => "GET, HEAD",
+            Methods::Post => "POST",
+            Methods::Any => "any",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_their_handlers() {
+        let found = find(&Method::Post, "/flows/acme/forward-order/enqueue", false);
+        assert_eq!(found, Ok((Endpoint::Enqueue, ["acme", "forward-order"])));
+        assert_eq!(find(&Method::Head, "/health", false), Ok((Endpoint::Health, ["", ""])));
+        assert_eq!(find(&Method::Patch, "/dev/echo", true), Ok((Endpoint::DevEcho, ["", ""])));
+        assert_eq!(
+            find(&Method::Get, "/dev/status/503", true),
+            Ok((Endpoint::DevStatus, ["503", ""]))
+        );
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_is_not_there() {
+        for path in [
+            "",
+            "/",
+            "*",
+            "/flows",
+            "/flows/a/b",
+            "/flows/a/b/enqueue/",
+            "/flows/a/b/c/enqueue",
+            "//flows/a/b/enqueue",
+            "/Health",
+            "/health/",
+            "/dev/echo",
+        ] {
+            assert_eq!(find(&Method::Get, path, false), Err(HttpError::NotFound), "{path}");
+        }
+        let refused = find(&Method::Post, "/health", false);
+        assert_eq!(refused, Err(HttpError::MethodNotAllowed("GET, HEAD".into())));
+        let refused = find(&Method::Get, "/flows/acme/x/enqueue", false);
+        assert_eq!(refused, Err(HttpError::MethodNotAllowed("POST".into())));
+    }
+
+    #[test]
+    fn segments_are_never_decoded() {
+        let found = find(&Method::Post, "/flows/%61cme/..%2fx/enqueue", false);
+        assert_eq!(found, Ok((Endpoint::Enqueue, ["%61cme", "..%2fx"])));
+    }
+}
