@@ -1,5 +1,5 @@
-//! One owner on a bench: files that fail on purpose, a clock that stands still, and runners that are
-//! the test itself.
+//! One owner on a bench: files that fail on purpose, a clock that stands still, and runners that
+//! are the test itself.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
