@@ -229,7 +229,7 @@ impl Inbox {
         let stuck = self.busy_for(now);
         (stuck >= STUCK_AFTER).then(|| {
             format!(
-                "the queue's disk has made no progress for {} s; send it again",
+                "the queue has made no progress for {} s; send it again",
                 stuck.as_secs()
             )
         })
