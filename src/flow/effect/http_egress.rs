@@ -234,6 +234,8 @@ fn io_reason(error: &io::Error) -> String {
             "the connection was reset".to_owned()
         }
         io::ErrorKind::UnexpectedEof => "the connection was closed before the answer".to_owned(),
+        // TLS hands its own errors on in this kind.
+        io::ErrorKind::InvalidData => format!("TLS: {error}"),
         _ => error.to_string(),
     }
 }

@@ -352,8 +352,8 @@ fn length(value: &Value) -> Result<Number, Reason> {
     Ok(Number::from_u64(len as u64))
 }
 
-fn to_number<'a>(value: &Cow<'_, Value>) -> Evaluated<'a> {
-    let number = match &**value {
+fn to_number<'a>(value: &Value) -> Evaluated<'a> {
+    let number = match value {
         Value::Number(number) => number.clone(),
         Value::String(text) => Number::from_loose_text(text)
             .ok_or_else(|| Reason("number needs a text that is a number".to_owned()))?,
