@@ -1,11 +1,12 @@
 //! JSON: one scanner, used to check a message at the door and to read a document into a [`Value`].
 //!
-//! Accepted is one document as RFC 8259 has it, in UTF-8 without a byte order mark, at most [`MAX_DOCUMENT_DEPTH`]
-//! deep, with no key twice in an object (after unescaping) and no lone surrogate. Numbers may be of any size: they are
-//! kept by their text. So whoever reads the stored bytes later, here or downstream, sees the same document.
+//! Accepted is one document as RFC 8259 has it, in UTF-8 without a byte order mark, at most
+//! [`MAX_DOCUMENT_DEPTH`] deep, with no key twice in an object (after unescaping) and no lone
+//! surrogate. Numbers may be of any size: they are kept by their text. So whoever reads the stored
+//! bytes later, here or downstream, sees the same document.
 //!
-//! The check is on the path of every submission: one pass, no recursion, no allocation but one list of keys. Not here:
-//! what a flow does with a document.
+//! The check is on the path of every submission: one pass, no recursion, no allocation but one list
+//! of keys. Not here: what a flow does with a document.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +14,8 @@ use std::fmt;
 use crate::base::limits::MAX_DOCUMENT_DEPTH;
 use crate::document::{Number, Object, Value};
 
-/// Why a text is not one JSON document, and where. The text of the error never repeats the document.
+/// Why a text is not one JSON document, and where. The text of the error never repeats the
+/// document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError {
     /// Byte offset from 0.
@@ -230,7 +232,8 @@ impl Scanner<'_> {
                 Some(b'"') => {
                     let end = self.at;
                     self.at += 1;
-                    // The text is shorter than 4 GiB: `text_of` and the compiler's own bound see to it.
+                    // The text is shorter than 4 GiB: `text_of` and the compiler's own bound see to
+                    // it.
                     return Ok(RawString { start: start as u32, end: end as u32, escaped });
                 }
                 Some(b'\\') => {

@@ -1,8 +1,9 @@
 //! Numbers, held by their text.
 //!
-//! A number that only passes through keeps every digit: `1.10` stays `1.10`, `1E400` stays `1E400`. Comparing and
-//! computing are exact decimal work up to [`MAX_DIGITS`] digits (by `rust_decimal`); what needs more is an error,
-//! never a rounded value. Not here: the grammar of a number in JSON (`json`), which a [`Number`] made there keeps to.
+//! A number that only passes through keeps every digit: `1.10` stays `1.10`, `1E400` stays `1E400`.
+//! Comparing and computing are exact decimal work up to [`MAX_DIGITS`] digits (by `rust_decimal`);
+//! what needs more is an error, never a rounded value. Not here: the grammar of a number in JSON
+//! (`json`), which a [`Number`] made there keeps to.
 
 use std::cmp::Ordering;
 
@@ -13,7 +14,8 @@ pub const MAX_DIGITS: usize = 28;
 
 /// A JSON number.
 ///
-/// Two are equal for Rust when their texts are; by value they are compared with [`Number::compare`].
+/// Two are equal for Rust when their texts are; by value they are compared with
+/// [`Number::compare`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Number(Box<str>);
 
@@ -65,7 +67,8 @@ impl Number {
         Number(value.to_string().into())
     }
 
-    /// Reads a number from a text such as an XML element holds: spaces around it, a `+` and leading zeros are allowed.
+    /// Reads a number from a text such as an XML element holds: spaces around it, a `+` and leading
+    /// zeros are allowed.
     pub fn from_loose_text(text: &str) -> Option<Number> {
         let text = text.trim();
         let (negative, digits) = match text.as_bytes().first()? {
@@ -97,7 +100,8 @@ impl Number {
     /// Computes exactly.
     ///
     /// # Errors
-    /// When an operand or the exact result has more than [`MAX_DIGITS`] digits, or on division by zero.
+    /// When an operand or the exact result has more than [`MAX_DIGITS`] digits, or on division by
+    /// zero.
     pub fn compute(&self, operation: Arithmetic, other: &Number) -> Result<Number, NumberError> {
         let (a, b) = (self.decimal()?, other.decimal()?);
         let result = match operation {
@@ -121,13 +125,15 @@ impl Number {
     /// The number rounded to so many places, halves away from zero.
     ///
     /// # Errors
-    /// When the number has too many digits, or `places` is not a whole number from 0 to [`MAX_DIGITS`].
+    /// When the number has too many digits, or `places` is not a whole number from 0 to
+    /// [`MAX_DIGITS`].
     pub fn round(&self, places: &Number) -> Result<Number, NumberError> {
         let places = places.places()?;
         Number::from_decimal(rounded(self.decimal()?, places))
     }
 
-    /// `self / divisor` rounded to so many places, halves away from zero: exact also where the quotient has no end.
+    /// `self / divisor` rounded to so many places, halves away from zero: exact also where the
+    /// quotient has no end.
     ///
     /// # Errors
     /// As [`Number::round`], on division by zero, and when the result has too many digits.
@@ -137,7 +143,8 @@ impl Number {
         if b.is_zero() {
             return Err(NumberError::DivisionByZero);
         }
-        // a / b = (ma × 10^sb) / (mb × 10^sa); scaled by 10^places that is one division of whole numbers.
+        // a / b = (ma × 10^sb) / (mb × 10^sa); scaled by 10^places that is one division of whole
+        // numbers.
         let shift = i64::from(b.scale()) + i64::from(places) - i64::from(a.scale());
         let (mut above, mut below) = (a.mantissa(), b.mantissa());
         let power = power_of_ten(shift.unsigned_abs()).ok_or(NumberError::Inexact)?;
@@ -191,7 +198,8 @@ impl Number {
     }
 }
 
-/// `digits` × 10^-`scale`, or `None` when that needs more than [`MAX_DIGITS`] digits on either side of the point.
+/// `digits` × 10^-`scale`, or `None` when that needs more than [`MAX_DIGITS`] digits on either side
+/// of the point.
 fn scaled(digits: &str, scale: i64, negative: bool) -> Option<Decimal> {
     let max = MAX_DIGITS as i64;
     let mut digits = digits;
@@ -376,7 +384,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn work_agrees_with_whole_numbers(a in -1_000_000_000i64..1_000_000_000, b in -1_000_000i64..1_000_000) {
+        fn work_agrees_with_whole_numbers(
+            a in -1_000_000_000i64..1_000_000_000,
+            b in -1_000_000i64..1_000_000,
+        ) {
             let (x, y) = (number(&a.to_string()), number(&b.to_string()));
             let whole = |operation| {
                 x.compute(operation, &y).unwrap().as_str().parse::<i64>().unwrap()

@@ -1,7 +1,9 @@
-//! Singular paths as RFC 9535 (JSONPath) has them: `$.a.b`, `$.list[0]`, `$.list[-1]`, `$["odd key"]`.
+//! Singular paths as RFC 9535 (JSONPath) has them: `$.a.b`, `$.list[0]`, `$.list[-1]`, `$["odd
+//! key"]`.
 //!
-//! A singular path leads to one value or nowhere; wildcards, slices, filters and `..` are refused by name. Not here:
-//! which document a path starts in, and what it means that it leads nowhere (both are the flow's matter).
+//! A singular path leads to one value or nowhere; wildcards, slices, filters and `..` are refused
+//! by name. Not here: which document a path starts in, and what it means that it leads nowhere
+//! (both are the flow's matter).
 
 use std::fmt;
 
@@ -45,8 +47,8 @@ pub fn lookup<'v>(root: &'v Value, segments: &[Segment]) -> Option<&'v Value> {
     })
 }
 
-/// Reads the segments that begin at byte `at` of `text`: as many as there are, none included. Gives them and where
-/// they end.
+/// Reads the segments that begin at byte `at` of `text`: as many as there are, none included. Gives
+/// them and where they end.
 ///
 /// # Errors
 /// [`PathError`] when a segment begins and is none of a singular path.
@@ -108,8 +110,8 @@ fn index(text: &str, at: usize) -> Result<(Segment, usize), PathError> {
     }
 }
 
-/// Reads the text in single or double quotes that begins at byte `at`, with the escapes of JSON and `\'`. Gives it and
-/// where it ends.
+/// Reads the text in single or double quotes that begins at byte `at`, with the escapes of JSON and
+/// `\'`. Gives it and where it ends.
 ///
 /// # Errors
 /// [`PathError`] when there is no such literal.

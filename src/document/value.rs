@@ -1,7 +1,7 @@
 //! A document in memory.
 //!
-//! Promises: what is read and written again says the same: keys stay in order, numbers keep their text. Not here:
-//! reading (`json`, `flatten`), finding (`path`), computing (`number`).
+//! Promises: what is read and written again says the same: keys stay in order, numbers keep their
+//! text. Not here: reading (`json`, `flatten`), finding (`path`), computing (`number`).
 
 use crate::document::Number;
 

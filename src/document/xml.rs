@@ -1,10 +1,11 @@
 //! Reads XML safely, as a stream of [`XmlPart`]s.
 //!
-//! Promises: a DOCTYPE (or any other declaration) is refused before the parser sees it, so there are no entities but
-//! the five predefined ones and character references, and nothing outside is ever read. Depth, attributes, namespace
-//! declarations and the lengths of names are checked while streaming, so time stays linear. The text is UTF-8, or
-//! UTF-16 with a byte order mark, and a declaration that says otherwise is refused: never mojibake. Not here: what
-//! the parts become (`flatten`).
+//! Promises: a DOCTYPE (or any other declaration) is refused before the parser sees it, so there
+//! are no entities but the five predefined ones and character references, and nothing outside is
+//! ever read. Depth, attributes, namespace declarations and the lengths of names are checked while
+//! streaming, so time stays linear. The text is UTF-8, or UTF-16 with a byte order mark, and a
+//! declaration that says otherwise is refused: never mojibake. Not here: what the parts become
+//! (`flatten`).
 
 use std::fmt;
 
@@ -59,7 +60,8 @@ pub enum XmlPart {
 /// Reads the document and hands each part to `sink`.
 ///
 /// # Errors
-/// The first fault; `sink` may have seen what came before it. A fault that `sink` finds ends the reading too.
+/// The first fault; `sink` may have seen what came before it. A fault that `sink` finds ends the
+/// reading too.
 pub fn read(
     bytes: &[u8],
     mut sink: impl FnMut(XmlPart) -> Result<(), String>,
@@ -123,7 +125,8 @@ fn check_element(depth: usize, namespaces: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// The parser's own words for a fault of syntax can repeat names of the document, so they are sorted into a few.
+/// The parser's own words for a fault of syntax can repeat names of the document, so they are
+/// sorted into a few.
 fn parser_error(error: &xml_rs::reader::Error) -> XmlError {
     let place = error.position();
     let text = error.to_string();
@@ -156,7 +159,8 @@ fn nowhere<T>(text: impl Into<String>) -> Result<T, XmlError> {
     Err(at(0, 0, text.into()))
 }
 
-/// The text of the document, checked against the encoding that it declares and without that declaration.
+/// The text of the document, checked against the encoding that it declares and without that
+/// declaration.
 fn decode(bytes: &[u8]) -> Result<String, XmlError> {
     let (text, utf16) = match bytes {
         [0xFE, 0xFF, rest @ ..] => (utf16(rest, u16::from_be_bytes)?, true),
@@ -184,8 +188,8 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, XmlError> {
     }
 }
 
-/// Checks `encoding="…"` of the XML declaration and overwrites it with spaces, so that the parser, which is given
-/// UTF-8, keeps to UTF-8 and counts the same columns.
+/// Checks `encoding="…"` of the XML declaration and overwrites it with spaces, so that the parser,
+/// which is given UTF-8, keeps to UTF-8 and counts the same columns.
 fn blank_encoding(mut text: String, utf16: bool) -> Result<String, XmlError> {
     if !text.starts_with("<?xml") {
         return Ok(text);
@@ -200,7 +204,8 @@ fn blank_encoding(mut text: String, utf16: bool) -> Result<String, XmlError> {
     };
     if !right {
         return nowhere(
-            "the declared encoding must be UTF-8, or UTF-16 with a byte order mark, and be that of the bytes",
+            "the declared encoding must be UTF-8, or UTF-16 with a byte order mark, and be that \
+             of the bytes",
         );
     }
     text.replace_range(start..after, &" ".repeat(after - start));
@@ -219,7 +224,8 @@ fn declared_encoding(declaration: &str) -> Option<(usize, &str, usize)> {
     Some((start, &value[..len], end))
 }
 
-/// Goes over the text before the parser does. Outside of comments and CDATA, `<!` begins nothing but a declaration.
+/// Goes over the text before the parser does. Outside of comments and CDATA, `<!` begins nothing
+/// but a declaration.
 fn refuse_declarations(text: &str) -> Result<(), XmlError> {
     let mut from = 0;
     while let Some(found) = text[from..].find('<') {

@@ -2,20 +2,23 @@
 //!
 //! JSON in UTF-8, one object:
 //!
-//! | key              | meaning                                                                              |
-//! |------------------|--------------------------------------------------------------------------------------|
-//! | `format`         | always `nexus flow`                                                                  |
-//! | `format_version` | 1; a change of anything below is a new version, and old ones stay readable           |
-//! | `tenant`, `flow` | the queue that it belongs to                                                         |
-//! | `description`    | absent when there is none                                                            |
-//! | `max_message_bytes`, `timeout_ms` | of the front matter                                                 |
-//! | `queue`          | the retry policy and the other `queue_` keys; factors are texts, so that no digit is lost |
-//! | `steps`, `fault` | for each step its name, its effects and its fences, in order                         |
+//! | key                 | meaning                                                         |
+//! |---------------------|-----------------------------------------------------------------|
+//! | `format`            | always `nexus flow`                                             |
+//! | `format_version`    | 1; a change of anything below is a new version, and old ones    |
+//! |                     | stay readable                                                   |
+//! | `tenant`, `flow`    | the queue that it belongs to                                    |
+//! | `description`       | absent when there is none                                       |
+//! | `max_message_bytes` | of the front matter; absent when there is none                  |
+//! | `timeout_ms`        | of the front matter                                             |
+//! | `queue`             | the retry policy and the other `queue_` keys; factors are texts,|
+//! |                     | so that no digit is lost                                        |
+//! | `steps`, `fault`    | for each step its name, its effects and its fences, in order    |
 //!
-//! Expressions, templates and patterns are stored by their text and read again when the artifact is loaded, by the
-//! code that read them at publication. A reader refuses what it does not understand: another format, a newer version,
-//! an unknown key, a value out of its range. Integrity is not checked here: the registry keeps the SHA-256 and
-//! verifies it before the artifact is read.
+//! Expressions, templates and patterns are stored by their text and read again when the artifact is
+//! loaded, by the code that read them at publication. A reader refuses what it does not understand:
+//! another format, a newer version, an unknown key, a value out of its range. Integrity is not
+//! checked here: the registry keeps the SHA-256 and verifies it before the artifact is read.
 
 use serde::{Deserialize, Serialize};
 
@@ -171,7 +174,8 @@ fn check_format(bytes: &[u8]) -> Result<(), ArtifactError> {
     if head.format_version != FORMAT_VERSION {
         let found = head.format_version;
         return Err(wrong(format!(
-            "it is of format version {found}, and this build reads version {FORMAT_VERSION}; publish the flow again"
+            "it is of format version {found}, and this build reads version {FORMAT_VERSION}; \
+             publish the flow again"
         )));
     }
     Ok(())

@@ -1,7 +1,8 @@
-//! Typed reading of keys: each value has its kind and its range, or is an error that names key and value.
+//! Typed reading of keys: each value has its kind and its range, or is an error that names key and
+//! value.
 //!
-//! Nothing falls back silently: an unknown key is an error that suggests the nearest known one, a value of the wrong
-//! kind is an error, and a number in quotes is no number.
+//! Nothing falls back silently: an unknown key is an error that suggests the nearest known one, a
+//! value of the wrong kind is an error, and a number in quotes is no number.
 
 use std::ops::RangeInclusive;
 

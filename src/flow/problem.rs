@@ -1,4 +1,5 @@
-//! What the compiler has to say about a flow's source: where, how bad, what, and what to do about it.
+//! What the compiler has to say about a flow's source: where, how bad, what, and what to do about
+//! it.
 
 use std::fmt;
 

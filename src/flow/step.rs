@@ -1,7 +1,8 @@
 //! A section of the source becomes a step: its properties by effect, and its fences.
 //!
-//! A key of an effect that the step does not use is an error, and so is a key that is not known. Not here: what only
-//! the whole flow can tell, such as whether a step that is named exists (`check`).
+//! A key of an effect that the step does not use is an error, and so is a key that is not known.
+//! Not here: what only the whole flow can tell, such as whether a step that is named exists
+//! (`check`).
 
 use crate::base::Name;
 use crate::base::limits::{

@@ -1,9 +1,10 @@
 //! Templates: JSON with placeholders `{{ EXPR }}`.
 //!
-//! A template is read as JSON first; a placeholder may stand in a string or where a value is expected. In a string its
-//! value is inserted as text, elsewhere as a value with its type. Since the structure is fixed before any value is
-//! known, no value can change it: there is nothing to escape by hand and nothing to inject. The key of an object is
-//! never a placeholder. A [`TextTemplate`] is the same for one line of text, such as a header.
+//! A template is read as JSON first; a placeholder may stand in a string or where a value is
+//! expected. In a string its value is inserted as text, elsewhere as a value with its type. Since
+//! the structure is fixed before any value is known, no value can change it: there is nothing to
+//! escape by hand and nothing to inject. The key of an object is never a placeholder. A
+//! [`TextTemplate`] is the same for one line of text, such as a header.
 //!
 //! Not here: the language of the expressions (`expression`).
 
@@ -53,7 +54,8 @@ impl Template {
     /// Reads a template.
     ///
     /// # Errors
-    /// [`ExpressionError`], with the byte offset of the fault, when it is not JSON with placeholders.
+    /// [`ExpressionError`], with the byte offset of the fault, when it is not JSON with
+    /// placeholders.
     pub fn parse(source: &str) -> Result<Template, ExpressionError> {
         if u32::try_from(source.len()).is_err() {
             return Err(fault(0, "a template is shorter than 4 GiB"));
@@ -200,7 +202,8 @@ impl TextTemplate {
     }
 }
 
-/// Splits a text at its placeholders. `place` gives the offset in the source for an offset in the text.
+/// Splits a text at its placeholders. `place` gives the offset in the source for an offset in the
+/// text.
 fn pieces(
     text: &str,
     references: &mut Vec<Reference>,
@@ -508,9 +511,12 @@ mod tests {
         }
 
         #[test]
-        fn numbers_pass_through_with_their_digits(number in "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,4})?") {
+        fn numbers_pass_through_with_their_digits(
+            number in "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,4})?",
+        ) {
             let document = format!("{{\"v\":{number}}}");
-            prop_assert_eq!(render("[{{ $.v }}, \"{{ $.v }}\"]", &document).unwrap(), format!("[{number},\"{number}\"]"));
+            let rendered = render("[{{ $.v }}, \"{{ $.v }}\"]", &document).unwrap();
+            prop_assert_eq!(rendered, format!("[{number},\"{number}\"]"));
         }
 
         #[test]

@@ -1,8 +1,9 @@
-//! `key: value` text as nodes that know their places: the front matter, and the properties of a step.
+//! `key: value` text as nodes that know their places: the front matter, and the properties of a
+//! step.
 //!
-//! Promises: a scalar keeps the text that was written and whether it was quoted, so that `"2"` is not taken for a
-//! number nor `0x3` for 3; anchors, aliases and merge keys are refused. Not here: which keys there are and what they
-//! may hold (`fields`, `front_matter`, `step`).
+//! Promises: a scalar keeps the text that was written and whether it was quoted, so that `"2"` is
+//! not taken for a number nor `0x3` for 3; anchors, aliases and merge keys are refused. Not here:
+//! which keys there are and what they may hold (`fields`, `front_matter`, `step`).
 
 use std::fmt;
 
@@ -47,7 +48,8 @@ pub struct Entry {
     pub value: Node,
 }
 
-/// Reads an excerpt that is one mapping. What is wrong with it is noted, and then there are no entries.
+/// Reads an excerpt that is one mapping. What is wrong with it is noted, and then there are no
+/// entries.
 pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> Vec<Entry> {
     if excerpt.text.trim().is_empty() {
         return Vec::new();
@@ -163,8 +165,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a text that the parser resolved was a block: a plain scalar has no line break, and one that is a number is
-/// resolved to a number.
+/// Whether a text that the parser resolved was a block: a plain scalar has no line break, and one
+/// that is a number is resolved to a number.
 fn is_block(resolved: &str) -> bool {
     resolved.contains('\n') || crate::document::json::is_number(resolved.as_bytes())
 }
@@ -309,7 +311,8 @@ mod tests {
         }
 
         #[test]
-        fn no_yaml_makes_it_panic(text in "(a|: |- |\n|  |\\[|\\]|\\{|\\}|,|\"|'|&x |\\*x|!!int |#|\\||>|é|1|~|---|<<){0,24}") {
+        fn no_yaml_makes_it_panic(text in "(a|: |- |\n|  |\\[|\\]|\\{|\\}|,|\"|'|&x |\\*x|!!int \
+         |#|\\||>|é|1|~|---|<<){0,24}") {
             let _ = entries(&text);
         }
     }

@@ -15,8 +15,8 @@ pub(crate) struct Downstream {
 }
 
 impl Downstream {
-    /// Answers each connection's requests with the next of its prepared answers, then closes the connection. One inner
-    /// list for each connection.
+    /// Answers each connection's requests with the next of its prepared answers, then closes the
+    /// connection. One inner list for each connection.
     pub(crate) fn with_connections(connections: Vec<Vec<Vec<u8>>>) -> Downstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

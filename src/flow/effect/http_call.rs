@@ -1,9 +1,9 @@
 //! The effect `http_egress` as a step declares it: what is sent, and what the answer becomes.
 //!
-//! The current document is the body, byte for byte until a step replaces it. A 2xx answer becomes the current
-//! document: JSON as it is, XML flattened as at the door, other text as a JSON string; an empty body leaves the
-//! document as it was. Anything else fails the step. Source: the document's sections "Delivery semantics" and
-//! "Listing", for the text of the failure.
+//! The current document is the body, byte for byte until a step replaces it. A 2xx answer becomes
+//! the current document: JSON as it is, XML flattened as at the door, other text as a JSON string;
+//! an empty body leaves the document as it was. Anything else fails the step. Source: the
+//! document's sections "Delivery semantics" and "Listing", for the text of the failure.
 
 use std::time::Duration;
 
@@ -92,7 +92,8 @@ impl std::fmt::Display for CallError {
 }
 
 impl HttpCall {
-    /// Makes the call within `left`. Gives the new document, or `None` when the answer leaves it as it was.
+    /// Makes the call within `left`. Gives the new document, or `None` when the answer leaves it as
+    /// it was.
     pub(crate) fn perform<'m>(
         &self,
         egress: &HttpEgress,

@@ -1,8 +1,9 @@
 //! Reads the text of an expression.
 //!
-//! Precedence, loosest first: `||`, `&&`, one comparison (they do not chain), `+ -`, `* / %`, `! -`. Promises: never
-//! panics on any text, and refuses what nests deeper than [`MAX_EXPRESSION_DEPTH`]. Not here: whether the steps,
-//! secrets and effects that are named exist (`check`).
+//! Precedence, loosest first: `||`, `&&`, one comparison (they do not chain), `+ -`, `* / %`, `!
+//! -`. Promises: never panics on any text, and refuses what nests deeper than
+//! [`MAX_EXPRESSION_DEPTH`]. Not here: whether the steps, secrets and effects that are named exist
+//! (`check`).
 
 use regex::Regex;
 
@@ -60,7 +61,8 @@ impl Expression {
     }
 }
 
-/// Reads one expression that begins at byte `at` of `text`. Gives it, what it refers to, and where it ends.
+/// Reads one expression that begins at byte `at` of `text`. Gives it, what it refers to, and where
+/// it ends.
 ///
 /// # Errors
 /// [`ExpressionError`], with the byte offset of the fault in `text`.
@@ -445,7 +447,8 @@ fn unknown_word(at: usize, name: &str) -> ExpressionError {
     ExpressionError { at, text: format!("nothing is named {name:?} here"), help }
 }
 
-/// The pattern is compiled here: at publication, so that a wrong one is refused, and again when it is loaded.
+/// The pattern is compiled here: at publication, so that a wrong one is refused, and again when it
+/// is loaded.
 fn matches_call(at: usize, mut arguments: Vec<Node>) -> Parsed {
     let Some(Node::Literal(Value::String(pattern))) = arguments.pop() else {
         let text = "the second argument of matches is a regular expression in quotes".to_owned();
@@ -568,7 +571,8 @@ mod tests {
 
         #[test]
         fn no_text_of_its_own_signs_makes_it_panic(
-            text in "(\\$|\\.a|\\[0\\]|ctx|steps|secret|input|in|uuid|round|matches|[\\[\\](),!<>=|&+*/%'\" -]|1|é){0,24}",
+            text in "(\\$|\\.a|\\[0\\]|ctx|steps|secret|input|in|uuid|round|matches|[\\[\\](),!<>=\
+             |&+*/%'\" -]|1|é){0,24}",
         ) {
             let _ = Expression::parse(&text);
         }

@@ -134,7 +134,8 @@ fn a_refused_call_fails_with_the_text_of_the_document() {
 
 #[test]
 fn the_front_matter_says_what_is_not_retried_and_whether_retry_after_counts() {
-    let front = "effects: [http_egress]\nqueue_non_retryable: [\"4xx\"]\nqueue_honor_retry_after: true\nqueue_max_delay_ms: 9000";
+    let front = "effects: [http_egress]\nqueue_non_retryable: [\"4xx\"]\nqueue_honor_retry_after: \
+     true\nqueue_max_delay_ms: 9000";
     let after = |status: &str, header: &str| {
         let downstream = Downstream::new([&answer(status, &[header], "")[..]]);
         let url = downstream.url("/");
@@ -164,7 +165,8 @@ fn an_answer_is_the_current_document_of_what_follows() {
     let failure = failed(run(&flow, "{}"));
     assert_eq!(
         failure.error,
-        "step 'accepted-means-accepted': validation failed (Semantic): backend did not accept the message"
+        "step 'accepted-means-accepted': validation failed (Semantic): backend did not accept the \
+         message"
     );
     assert_eq!(failure.kind, FailureKind::Validation);
 }
@@ -188,7 +190,8 @@ fn all_rules_are_told_and_one_that_cannot_be_evaluated_is_structural() {
     );
     assert_eq!(
         error("{\"total\":\"secret\",\"id\":\"\"}"),
-        "step 'check': validation failed (Structural): $.total > 0: a text and a number have no order"
+        "step 'check': validation failed (Structural): $.total > 0: a text and a number have no \
+         order"
     );
 }
 
@@ -211,8 +214,10 @@ fn a_document_is_built_from_the_message_the_context_and_earlier_steps() {
     let flow = flow(
         "",
         "## Step: first\n```ntd\n{ \"n\": {{ $.n }}, \"was\": \"{{ $.n }}\" }\n```\n\
-         ## Step: second\n```ntd\n[{{ $.n }}, {{ input.n }}, {{ steps.first.was }}, \"{{ ctx.tenant }}/{{ ctx.flow }}\", \
-         {{ ctx.version }}, \"{{ ctx.step }}\", {{ ctx.attempt }}, {{ ctx.message_id }}, \"{{ ctx.enqueued_at }}\"]\n```\n",
+         ## Step: second\n```ntd\n[{{ $.n }}, {{ input.n }}, {{ steps.first.was }}, \"{{ \
+         ctx.tenant }}/{{ ctx.flow }}\", \
+         {{ ctx.version }}, \"{{ ctx.step }}\", {{ ctx.attempt }}, {{ ctx.message_id }}, \"{{ \
+         ctx.enqueued_at }}\"]\n```\n",
     );
     assert_eq!(
         succeeded(run(&flow, "{\"n\":1.10}")),
@@ -224,7 +229,8 @@ fn a_document_is_built_from_the_message_the_context_and_earlier_steps() {
 fn on_run_what_is_of_a_delivery_is_null() {
     let flow = flow(
         "",
-        "## Step: a\n```ntd\n[{{ ctx.attempt }}, {{ ctx.message_id }}, {{ ctx.message_key }}, {{ ctx.enqueued_at }}]\n```\n",
+        "## Step: a\n```ntd\n[{{ ctx.attempt }}, {{ ctx.message_id }}, {{ ctx.message_key }}, {{ \
+         ctx.enqueued_at }}]\n```\n",
     );
     let queues = Queues::default();
     let egress = HttpEgress::new();
@@ -263,13 +269,15 @@ fn xml_is_read_by_the_same_paths_and_cannot_be_published_until_it_is_rebuilt() {
     let publish = "## Step: hand-off\neffects: [queue_publish]\nqueue: target\n";
     let downstream = Downstream::new([&xml[..], &xml]);
     let call = format!(
-        "## Step: fetch\n{EGRESS}\nendpoint: {}\nmethod: GET\n\n```validate\n$.id == \"007\" | \"id\"\n```\n",
+        "## Step: fetch\n{EGRESS}\nendpoint: {}\nmethod: GET\n\n```validate\n$.id == \"007\" | \
+         \"id\"\n```\n",
         downstream.url("/")
     );
     let failure = failed(run(&flow(front, &format!("{call}{publish}")), "{}"));
     assert_eq!(
         failure.error,
-        "step 'hand-off': the document is XML and the queue of 'target' stores JSON; build the message with an ntd first"
+        "step 'hand-off': the document is XML and the queue of 'target' stores JSON; build the \
+         message with an ntd first"
     );
     let ntd = "```ntd\n{{ $ }}\n```\n";
     assert_eq!(
@@ -290,13 +298,15 @@ fn xml_is_read_by_the_same_paths_and_cannot_be_published_until_it_is_rebuilt() {
 
 #[test]
 fn a_fault_handler_answers_with_the_error_at_hand() {
-    let handler = "\n## Fault:\n```ntd\n{ \"step\": \"{{ ctx.error.step }}\", \"why\": \"{{ ctx.error.message }}\", \
+    let handler = "\n## Fault:\n```ntd\n{ \"step\": \"{{ ctx.error.step }}\", \"why\": \"{{ \
+     ctx.error.message }}\", \
                    \"status\": {{ ctx.error.status }}, \"id\": \"{{ $.id }}\" }\n```\n";
     let downstream = Downstream::new([&answer("500 x", &[], "")[..]]);
     match run(&forward(&downstream, handler), "{\"id\":\"A-1\"}") {
         Outcome::FaultHandled(document) => assert_eq!(
             String::from_utf8(document).unwrap(),
-            "{\"step\":\"forward\",\"why\":\"effect handler failed: HTTP 500 Internal Server Error\",\
+            "{\"step\":\"forward\",\"why\":\"effect handler failed: HTTP 500 Internal Server \
+             Error\",\
              \"status\":500,\"id\":\"A-1\"}"
         ),
         other => panic!("{other:?}"),
@@ -356,11 +366,13 @@ fn an_endpoint_that_a_message_gives_is_checked_when_it_is_known() {
 #[test]
 fn a_secret_that_is_not_set_fails_the_step_and_names_the_variable() {
     let body = format!(
-        "## Step: a\n{EGRESS}\nendpoint: http://127.0.0.1:1/\nheaders: {{Authorization: \"{{{{ secret.NEVER_SET }}}}\"}}\n"
+        "## Step: a\n{EGRESS}\nendpoint: http://127.0.0.1:1/\nheaders: {{Authorization: \"{{{{ \
+         secret.NEVER_SET }}}}\"}}\n"
     );
     assert_eq!(
         failed(run(&flow(EGRESS, &body), "{}")).error,
-        "step 'a': effect handler failed: the header 'Authorization': the server has no secret NEVER_SET \
+        "step 'a': effect handler failed: the header 'Authorization': the server has no secret \
+         NEVER_SET \
          (NEXUS_FLOW_SECRET_NEVER_SET is not set)"
     );
 }
@@ -416,7 +428,8 @@ fn a_document_that_is_not_json_fails_where_it_is_read() {
     let flow = flow("", "## Step: a\n```ntd\n{{ $.x }}\n```\n");
     assert_eq!(
         failed(run(&flow, "{\"x\":1,}")).error,
-        "step 'a': ntd failed: the document is not JSON: line 1, column 8: expected a key in double quotes"
+        "step 'a': ntd failed: the document is not JSON: line 1, column 8: expected a key in \
+         double quotes"
     );
 }
 
@@ -425,8 +438,10 @@ proptest! {
     fn no_message_makes_a_run_panic(message in "[\\[\\]{}\",:0-9.a-e\\\\ ]{0,40}") {
         let flow = flow(
             "",
-            "## Step: a\n```condition\ndefault($.a, 1) != $.b\n```\n```validate\nlength(string($)) > 0 | \"m\"\n```\n\
-             ```ntd\n{\"a\": {{ default($.a[0], $) }}, \"b\": \"{{ json($) }}\"}\n```\n## Fault:\n```ntd\n\"{{ ctx.error.message }}\"\n```\n",
+            "## Step: a\n```condition\ndefault($.a, 1) != \
+             $.b\n```\n```validate\nlength(string($)) > 0 | \"m\"\n```\n\
+             ```ntd\n{\"a\": {{ default($.a[0], $) }}, \"b\": \"{{ json($) }}\"}\n```\n## \
+             Fault:\n```ntd\n\"{{ ctx.error.message }}\"\n```\n",
         );
         let queues = Queues::default();
         if let Outcome::Succeeded(document) = run_with(&flow, &message, &queues, &SystemClock) {
