@@ -9,6 +9,7 @@
 //! of keys. Not here: what a flow does with a document.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 
 use crate::base::limits::MAX_DOCUMENT_DEPTH;
@@ -152,7 +153,16 @@ impl RawString {
     /// The text that the string stands for.
     pub(crate) fn unescape(self, text: &str) -> Cow<'_, str> {
         let raw = &text[self.start as usize..self.end as usize];
-        if self.escaped { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) }
+        if self.escaped { Cow::Owned(chars(raw).collect()) } else { Cow::Borrowed(raw) }
+    }
+
+    /// Compares what two strings stand for, without building either.
+    fn compare(&self, other: &RawString, text: &str) -> Ordering {
+        let raw = |string: &RawString| &text[string.start as usize..string.end as usize];
+        if self.escaped || other.escaped {
+            return chars(raw(self)).cmp(chars(raw(other)));
+        }
+        raw(self).cmp(raw(other))
     }
 }
 
@@ -288,18 +298,17 @@ impl Scanner<'_> {
     }
 }
 
-/// Resolves the escapes of a string that the scanner has accepted.
-fn unescape(raw: &str) -> String {
-    let mut text = String::with_capacity(raw.len());
+/// The characters that a string stands for, its escapes resolved. The scanner has accepted it.
+fn chars(raw: &str) -> impl Iterator<Item = char> {
     let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
-        text.push_str(&rest[..at]);
-        let (c, len) = one_escape(&rest[at..]);
-        text.push(c);
-        rest = &rest[at + len..];
-    }
-    text.push_str(rest);
-    text
+    std::iter::from_fn(move || {
+        let (c, len) = match rest.chars().next()? {
+            '\\' => one_escape(rest),
+            c => (c, c.len_utf8()),
+        };
+        rest = &rest[len..];
+        Some(c)
+    })
 }
 
 /// The character of the escape at the start of `raw`, and how many bytes the escape has.
@@ -575,26 +584,25 @@ const FEW_KEYS: usize = 16;
 
 /// Finds a key that comes twice in one object.
 pub(crate) fn check_keys(keys: &[RawString], text: &str) -> Result<(), Fault> {
-    let duplicate =
-        |raw: RawString| Err(Fault { at: raw.start as usize - 1, what: JsonFault::DuplicateKey });
-    let bytes = text.as_bytes();
-    let plain = keys.iter().all(|raw| !raw.escaped);
-    if plain && keys.len() <= FEW_KEYS {
-        let slice = |raw: &RawString| &bytes[raw.start as usize..raw.end as usize];
+    if keys.len() <= FEW_KEYS {
         for (at, key) in keys.iter().enumerate() {
-            if keys[..at].iter().any(|before| slice(before) == slice(key)) {
-                return duplicate(*key);
+            if keys[..at].iter().any(|before| before.compare(key, text).is_eq()) {
+                return Err(duplicate(key));
             }
         }
         return Ok(());
     }
-    let mut sorted: Vec<(Cow<'_, str>, RawString)> =
-        keys.iter().map(|raw| (raw.unescape(text), *raw)).collect();
-    sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.start.cmp(&b.1.start)));
-    match sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => duplicate(pair[1].1),
+    let mut sorted = keys.to_vec();
+    sorted.sort_unstable_by(|a, b| a.compare(b, text).then(a.start.cmp(&b.start)));
+    match sorted.windows(2).find(|pair| pair[0].compare(&pair[1], text).is_eq()) {
+        Some(pair) => Err(duplicate(&pair[1])),
         None => Ok(()),
     }
+}
+
+fn duplicate(key: &RawString) -> Fault {
+    // At its opening quote.
+    Fault { at: key.start as usize - 1, what: JsonFault::DuplicateKey }
 }
 
 #[cfg(test)]

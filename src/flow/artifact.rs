@@ -22,7 +22,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::limits::{MAX_FLOW_STEPS, MAX_IN_FLIGHT};
+use crate::base::limits::{MAX_FLOW_STEPS, MAX_FLOW_TIMEOUT_MS, MAX_IN_FLIGHT, MAX_RETRY_DELAY_MS};
 use crate::base::{Name, QueueName, RetryPolicy};
 use crate::flow::effect::http_call::{HttpCall, Method};
 use crate::flow::expression::{Expression, ExpressionError};
@@ -194,8 +194,13 @@ fn settings(
     };
     let non_retryable: Option<Vec<StatusRange>> =
         queue.non_retryable.iter().map(|text| StatusRange::parse(text)).collect();
-    if queue.max_attempts == 0 || !(1..=MAX_IN_FLIGHT).contains(&queue.concurrency) {
-        return Err(wrong("a number of its queue is out of its range"));
+    let delays = [queue.initial_delay_ms, queue.max_delay_ms];
+    if queue.max_attempts == 0
+        || !(1..=MAX_IN_FLIGHT).contains(&queue.concurrency)
+        || delays.iter().any(|delay| *delay > MAX_RETRY_DELAY_MS)
+        || !(1..=MAX_FLOW_TIMEOUT_MS).contains(&timeout_ms)
+    {
+        return Err(wrong("a number of its front matter is out of its range"));
     }
     Ok(Settings {
         policy: RetryPolicy {
@@ -334,6 +339,7 @@ mod tests {
         );
         assert!(changed("nexus flow", "other").contains("another format"));
         assert!(changed("\"max_attempts\": 5", "\"max_attempts\": 0").contains("out of its range"));
+        assert!(changed("60000", "86400001").contains("out of its range"));
         assert!(changed("\"3.5\"", "\"0.5\"").contains("out of its range"));
         assert!(changed("\"POST\"", "\"POSTS\"").contains("unknown method"));
         assert!(changed("$.total > 0", "$.total >").contains("step 'check'"));

@@ -282,4 +282,4 @@ impl Surroundings for View<'_, '_, '_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

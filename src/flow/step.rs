@@ -385,7 +385,7 @@ impl Reader<'_, '_> {
                 }
             }
         }
-        if fence.content.text.trim().is_empty() {
+        if rule::lines(&fence.content.text).next().is_none() {
             self.problems.error(fence.at, "this validate fence has no rule");
         }
         Some(Fence::Validate(rules))

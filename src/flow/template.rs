@@ -100,7 +100,7 @@ impl Part {
                 scope.spend(value.weight())?;
                 Ok(value.clone())
             }
-            Part::Text(pieces) => Ok(Value::String(render_text(pieces, scope, |text| text)?)),
+            Part::Text(pieces) => Ok(Value::String(render_text(pieces, scope, Ok)?)),
             Part::Insert(node) => {
                 let value = scope.evaluate(node)?;
                 scope.spend(value.weight())?;
@@ -126,7 +126,7 @@ impl Part {
 fn render_text<'a>(
     pieces: &'a [Piece],
     scope: &Scope<'a>,
-    encode: impl Fn(String) -> String,
+    encode: impl Fn(String) -> Result<String, Reason>,
 ) -> Result<String, Reason> {
     let mut rendered = String::new();
     for piece in pieces {
@@ -135,7 +135,7 @@ fn render_text<'a>(
             Piece::Insert(node) => {
                 let value = scope.evaluate(node)?;
                 scope.spend(value.weight())?;
-                rendered.push_str(&encode(text_of(&value)));
+                rendered.push_str(&encode(text_of(&value))?);
             }
         }
     }
@@ -183,7 +183,7 @@ impl TextTemplate {
     /// # Errors
     /// [`Reason`] when a placeholder has no value, or the text would be too large.
     pub fn render(&self, scope: &Scope<'_>) -> Result<String, Reason> {
-        render_text(&self.pieces, scope, |text| text)
+        render_text(&self.pieces, scope, Ok)
     }
 
     /// The text that it gives, with each value encoded, unless the whole text is one placeholder.
@@ -193,7 +193,7 @@ impl TextTemplate {
     pub fn render_encoded(
         &self,
         scope: &Scope<'_>,
-        encode: impl Fn(String) -> String,
+        encode: impl Fn(String) -> Result<String, Reason>,
     ) -> Result<String, Reason> {
         if self.is_one_placeholder() {
             return self.render(scope);
@@ -488,7 +488,7 @@ mod tests {
     fn a_text_template_encodes_values_unless_it_is_one_placeholder() {
         let document = Document(json::parse(br#"{"id":"a/b"}"#).unwrap());
         let scope = Scope::new(&document);
-        let encode = |text: String| text.replace('/', "%2F");
+        let encode = |text: String| Ok(text.replace('/', "%2F"));
         let render = |source: &str| {
             TextTemplate::parse(source).unwrap().render_encoded(&scope, encode).unwrap()
         };

@@ -48,6 +48,9 @@ pub struct Entry {
     pub value: Node,
 }
 
+/// Levels of nesting that are read: more than any key needs, and few enough for any stack.
+const MAX_DEPTH: usize = 8;
+
 /// Reads an excerpt that is one mapping. What is wrong with it is noted, and then there are no
 /// entries.
 pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> Vec<Entry> {
@@ -59,6 +62,7 @@ pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> Vec<Entry>
         reject_non_finite_typeless_float: false,
         merge_keys: serde_saphyr::MergeKeyPolicy::AsOrdinary,
         with_snippet: false,
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
     };
     let reader = Reader { excerpt };
     let raw: Spanned<Raw> = match serde_saphyr::from_str_with_options(&excerpt.text, options) {

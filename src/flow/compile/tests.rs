@@ -275,3 +275,46 @@ proptest! {
         }
     }
 }
+
+/// Small enough for the threads of a door, in a build that is not optimised.
+const SMALL_STACK: usize = 512 << 10;
+
+fn on_a_small_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    std::thread::Builder::new().stack_size(SMALL_STACK).spawn(work).unwrap().join().unwrap()
+}
+
+#[test]
+fn the_deepest_flow_is_loaded_and_run_on_a_small_stack() {
+    let around = |open: &str, inner: &str, close: &str, times: usize| {
+        format!("{}{inner}{}", open.repeat(times), close.repeat(times))
+    };
+    let rules = [
+        around("(", "true", ")", 63),
+        around("trim(", "'a'", ")", 62) + " == 'a'",
+        around("!", "true", "", 62),
+        around("1 + 2 * -(", "1", ")", 15) + " != 0",
+        around("true || (", "false", ")", 31),
+        format!("{} == 1", around("length([", "1", "])", 31)),
+    ];
+    let rules = rules.map(|rule| format!("{rule} | \"broken\"\n")).concat();
+    let template = around("[", "{{ $ }}", "]", 64);
+    let source =
+        flow("", &format!("## Step: a\n```validate\n{rules}```\n```ntd\n{template}\n```\n"));
+    assert_eq!(problems(&source), [] as [String; 0]);
+    let artifact = compile(&source).flow.unwrap().to_artifact();
+    let message = around("[", "1", "]", 64);
+    let ended = on_a_small_stack(move || {
+        let flow = Flow::from_artifact(&artifact).unwrap();
+        format!("{:?}", crate::flow::run::tests::run(&flow, &message)).len()
+    });
+    assert!(ended > 128);
+}
+
+#[test]
+fn front_matter_that_nests_is_refused_before_it_takes_a_deep_stack() {
+    for text in ["[", "{a: ", "- "] {
+        let source = format!("---\na: {}\n---\n", text.repeat(100_000));
+        let found = on_a_small_stack(move || problems(&source));
+        assert!(found.iter().any(|problem| problem.contains("this is not YAML")), "{found:?}");
+    }
+}

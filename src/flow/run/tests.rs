@@ -75,7 +75,7 @@ fn run_with(flow: &Flow, message: &str, queues: &Queues, clock: &dyn Clock) -> O
     flow.run(message.as_bytes(), &context(), &effects)
 }
 
-fn run(flow: &Flow, message: &str) -> Outcome {
+pub(crate) fn run(flow: &Flow, message: &str) -> Outcome {
     run_with(flow, message, &Queues::default(), &SystemClock)
 }
 
