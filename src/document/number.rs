@@ -291,7 +291,7 @@ fn rounded(value: Decimal, places: u32) -> Decimal {
 
 /// Whether the text keeps to the grammar of a JSON number.
 fn is_json_number(text: &str) -> bool {
-    crate::document::json::is_number(text.as_bytes())
+    crate::document::scanner::is_number(text.as_bytes())
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ pub(crate) fn number(
     problems: &mut Problems<'_>,
 ) -> Option<f64> {
     let value = match &entry.value.kind {
-        Kind::Plain(text) if crate::document::json::is_number(text.as_bytes()) => {
+        Kind::Plain(text) if crate::document::scanner::is_number(text.as_bytes()) => {
             text.parse::<f64>().ok().filter(|value| value.is_finite() && range.contains(value))
         }
         _ => None,

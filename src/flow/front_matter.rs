@@ -64,9 +64,7 @@ impl Default for Settings {
 
 /// Reads the front matter and notes what is wrong with it.
 pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> FrontMatter {
-    let before = problems.has_errors();
-    let mut fields = Fields::new(yaml::read(excerpt, problems));
-    if problems.has_errors() != before {
+    let Some(entries) = yaml::read(excerpt, problems) else {
         // Not YAML at all: that its keys are missing would be no news.
         return FrontMatter {
             name: None,
@@ -74,7 +72,8 @@ pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> FrontMatte
             settings: Settings::default(),
             effects: Vec::new(),
         };
-    }
+    };
+    let mut fields = Fields::new(entries);
     let at = excerpt.place(0);
     version(&mut fields, at, problems);
     let tenant = name(&mut fields, "tenant", at, problems);

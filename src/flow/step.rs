@@ -163,11 +163,8 @@ struct Reader<'p, 's> {
 impl Reader<'_, '_> {
     /// The effects with their places, and as they are to be run.
     fn properties(&mut self, section: &Section) -> (Vec<(EffectName, usize)>, Vec<Effect>) {
-        let entries = match &section.properties {
-            Some(excerpt) => yaml::read(excerpt, self.problems),
-            None => Vec::new(),
-        };
-        let mut fields = Fields::new(entries);
+        let entries = section.properties.as_ref().and_then(|text| yaml::read(text, self.problems));
+        let mut fields = Fields::new(entries.unwrap_or_default());
         let used = fields
             .take("effects")
             .map(|entry| EffectName::read_list(&entry, self.problems))
