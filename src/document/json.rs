@@ -42,7 +42,7 @@ impl std::error::Error for JsonError {}
 /// The first fault, with its line and column.
 pub fn validate(bytes: &[u8]) -> Result<(), JsonError> {
     let text = text_of(bytes)?;
-    walk(text, &mut Nothing).map_err(|fault| fault.locate(bytes))
+    walk(text, &mut Nothing).map_err(|fault| locate(fault, bytes))
 }
 
 /// Reads one JSON document by the rules above.
@@ -52,19 +52,28 @@ pub fn validate(bytes: &[u8]) -> Result<(), JsonError> {
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     let text = text_of(bytes)?;
     let mut tree = Tree { text, open: Vec::new(), done: Value::Null };
-    walk(text, &mut tree).map_err(|fault| fault.locate(bytes))?;
+    walk(text, &mut tree).map_err(|fault| locate(fault, bytes))?;
     Ok(tree.done)
+}
+
+/// A fault with its line and column.
+fn locate(fault: Fault, bytes: &[u8]) -> JsonError {
+    let before = &bytes[..fault.at.min(bytes.len())];
+    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+    let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let column = 1 + before[start..].iter().filter(|byte| (**byte as i8) >= -0x40).count();
+    JsonError { offset: fault.at, line, column, fault: fault.what }
 }
 
 fn text_of(bytes: &[u8]) -> Result<&str, JsonError> {
     if bytes.starts_with(b"\xEF\xBB\xBF") {
-        return Err(Fault { at: 0, what: JsonFault::ByteOrderMark }.locate(bytes));
+        return Err(locate(Fault { at: 0, what: JsonFault::ByteOrderMark }, bytes));
     }
     if u32::try_from(bytes.len()).is_err() {
-        return Err(Fault { at: 0, what: JsonFault::TooLong }.locate(bytes));
+        return Err(locate(Fault { at: 0, what: JsonFault::TooLong }, bytes));
     }
     std::str::from_utf8(bytes)
-        .map_err(|error| Fault { at: error.valid_up_to(), what: JsonFault::NotUtf8 }.locate(bytes))
+        .map_err(|error| locate(Fault { at: error.valid_up_to(), what: JsonFault::NotUtf8 }, bytes))
 }
 
 /// What is done with the parts of a document as they are read.

@@ -1,7 +1,7 @@
 //! The tokens of JSON, for whoever reads it: the check at the door, the reader of documents, and
 //! templates, which are JSON with placeholders.
 //!
-//! Promises: no recursion, no allocation, and every fault with its place. Not here: how tokens make
+//! Promises: no recursion, no copy of the text, and every fault with its place. Not here: how tokens make
 //! a document (`json`).
 
 use std::borrow::Cow;
@@ -9,7 +9,6 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use crate::base::limits::MAX_DOCUMENT_DEPTH;
-use crate::document::JsonError;
 
 /// What is wrong with a text that is not one JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,16 +65,6 @@ impl fmt::Display for JsonFault {
 pub(crate) struct Fault {
     pub(crate) at: usize,
     pub(crate) what: JsonFault,
-}
-
-impl Fault {
-    pub(crate) fn locate(self, bytes: &[u8]) -> JsonError {
-        let before = &bytes[..self.at.min(bytes.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let column = 1 + before[start..].iter().filter(|byte| (**byte as i8) >= -0x40).count();
-        JsonError { offset: self.at, line, column, fault: self.what }
-    }
 }
 
 /// A JSON string in the text, between its quotes.

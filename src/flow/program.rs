@@ -135,6 +135,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_flow_and_the_client_can_be_shared_by_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Flow>();
+        shared::<crate::flow::HttpEgress>();
+    }
+
+    #[test]
     fn status_ranges_are_one_status_or_a_hundred() {
         for text in ["404", "4xx", "300", "599", "3xx", "5xx"] {
             assert_eq!(StatusRange::parse(text).unwrap().to_string(), text);
