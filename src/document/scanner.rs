@@ -111,10 +111,15 @@ impl Scanner<'_> {
     }
 
     /// The fault of not finding what was expected here.
-    pub(crate) fn expected<T>(&self, what: &'static str) -> Result<T, Fault> {
+    pub(crate) fn missing(&self, what: &'static str) -> Fault {
         let ended = self.at >= self.bytes.len();
         let what = if ended { JsonFault::Ended(what) } else { JsonFault::Expected(what) };
-        Err(Fault { at: self.at, what })
+        Fault { at: self.at, what }
+    }
+
+    /// As [`Scanner::missing`], for whoever returns it.
+    pub(crate) fn expected<T>(&self, what: &'static str) -> Result<T, Fault> {
+        Err(self.missing(what))
     }
 
     /// Takes `true`, `false` or `null`.

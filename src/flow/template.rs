@@ -277,9 +277,7 @@ impl Parser<'_> {
             Some(b't') => self.literal("true", Value::Bool(true)),
             Some(b'f') => self.literal("false", Value::Bool(false)),
             Some(b'n') => self.literal("null", Value::Null),
-            _ => Err(of_json(
-                self.scanner.expected::<()>("a JSON value or a placeholder").unwrap_err(),
-            )),
+            _ => Err(of_json(self.scanner.missing("a JSON value or a placeholder"))),
         }
     }
 
@@ -325,8 +323,7 @@ impl Parser<'_> {
         }
         loop {
             if self.scanner.peek() != Some(b'"') {
-                let expected = self.scanner.expected::<()>("a key in double quotes");
-                return Err(of_json(expected.unwrap_err()));
+                return Err(of_json(self.scanner.missing("a key in double quotes")));
             }
             let at = self.scanner.at;
             let raw = self.scanner.string().map_err(of_json)?;
@@ -370,7 +367,7 @@ impl Parser<'_> {
         if self.take(byte) {
             return Ok(());
         }
-        Err(of_json(self.scanner.expected::<()>(expected).unwrap_err()))
+        Err(of_json(self.scanner.missing(expected)))
     }
 }
 
