@@ -80,13 +80,7 @@ const BANNED: &[(&str, &[(&str, &str)])] = &[
     ("dbg!(", &[]),
     ("print!(", &[]),
     ("println!(", &[]),
-    (
-        "thread::sleep",
-        &[
-            ("disk/real.rs", "a lock with a deadline has to be tried again"),
-            ("http/acceptors.rs", "a failed accept is waited out"),
-        ],
-    ),
+    ("thread::sleep", &[("disk/real.rs", "a lock with a deadline has to be tried again")]),
 ];
 
 /// Crates that are an async runtime, or the heart of one.

@@ -114,11 +114,23 @@ pub const FAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How long a connection to the registry waits for another one's lock.
 pub const REGISTRY_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Default number of acceptor threads, each with one connection at a time (`--acceptors`).
-pub const DEFAULT_ACCEPTORS: usize = 512;
+/// The default number of acceptor threads is the number of cores, but no fewer than this.
+pub const MIN_DEFAULT_ACCEPTORS: usize = 2;
 
-/// The highest number of acceptor threads that can be asked for.
-pub const MAX_ACCEPTORS: usize = 16_384;
+/// The highest number of acceptor threads that can be asked for (`--acceptors`).
+pub const MAX_ACCEPTORS: usize = 64;
+
+/// Default number of connections that may be open at once (`--max-connections`).
+pub const DEFAULT_MAX_CONNECTIONS: usize = 10_000;
+
+/// The highest number of connections that can be asked for.
+pub const MAX_CONNECTIONS: usize = 1_000_000;
+
+/// Descriptors that connections leave to files.
+pub const FILE_DESCRIPTORS: u64 = 256;
+
+/// Events that one wait of an acceptor thread brings at most.
+pub const READY_AT_ONCE: usize = 256;
 
 /// The highest number of active queues that can be asked for (`--max-queues`).
 pub const MAX_QUEUES: usize = 1 << 20;
@@ -135,7 +147,7 @@ pub const SMALL_STACK_BYTES: usize = 256 << 10;
 /// Stack of an acceptor thread, in bytes.
 pub const ACCEPTOR_STACK: usize = 256 << 10;
 
-/// Connections that the kernel keeps waiting for an acceptor.
+/// Connections that the kernel keeps waiting to be accepted.
 pub const LISTEN_BACKLOG: i32 = 1024;
 
 /// Bytes of a request's head: request line, headers and the empty line.
@@ -166,13 +178,14 @@ pub const LINGER_TIME: Duration = Duration::from_secs(1);
 /// Bytes of a refused request's body that are read and thrown away.
 pub const LINGER_BYTES: usize = 64 << 10;
 
-/// What deadlines without progress fall to while other connections wait for an acceptor.
+/// What deadlines without progress fall to while other connections wait for room.
 pub const PRESSED_DEADLINE: Duration = Duration::from_secs(1);
 
-/// How often a connection that waits for its client looks at deadlines, pressure and the stop.
+/// How often an acceptor thread looks at the deadlines of its connections, at most.
 pub const CONNECTION_TICK: Duration = Duration::from_secs(1);
 
-/// How long an acceptor waits after an accept that failed for want of descriptors or memory.
+/// How long is waited after an accept that failed for want of descriptors or memory, or for a
+/// connection to end when there is no room, before it is tried again.
 pub const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Bytes of a line that gives the size of a chunk, with its extension.

@@ -9,7 +9,9 @@
 use std::env;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use clap::builder::{FalseyValueParser, RangedU64ValueParser};
@@ -18,8 +20,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use super::exit::Exit;
 use super::output::{Failure, escaped_lines};
 use crate::base::limits::{
-    DEFAULT_ACCEPTORS, DEFAULT_GRACE_SECONDS, DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_MAX_QUEUES,
-    MAX_ACCEPTORS, MAX_GRACE_SECONDS, MAX_MESSAGE_BYTES, MAX_QUEUES,
+    DEFAULT_GRACE_SECONDS, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_MAX_QUEUES,
+    MAX_ACCEPTORS, MAX_CONNECTIONS, MAX_GRACE_SECONDS, MAX_MESSAGE_BYTES, MAX_QUEUES,
+    MIN_DEFAULT_ACCEPTORS,
 };
 use crate::base::name::NameError;
 use crate::base::{MessageId, QueueName};
@@ -121,16 +124,26 @@ pub struct ServeArgs {
     )]
     pub dev: bool,
 
-    /// Threads that serve connections, one connection each
+    /// Threads that serve connections, many each [default: one for each core, at least 2]
     #[arg(
         long,
         value_name = "N",
         env = "NEXUS_ACCEPTORS",
         hide_env_values = true,
-        default_value_t = DEFAULT_ACCEPTORS,
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_ACCEPTORS as u64)
     )]
-    pub acceptors: usize,
+    acceptors: Option<usize>,
+
+    /// Connections that may be open at once; the limit on open files, less 256, holds too
+    #[arg(
+        long,
+        value_name = "N",
+        env = "NEXUS_MAX_CONNECTIONS",
+        hide_env_values = true,
+        default_value_t = DEFAULT_MAX_CONNECTIONS,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_CONNECTIONS as u64)
+    )]
+    pub max_connections: usize,
 
     /// Ceiling on one message in bytes; a flow can have a lower one
     #[arg(
@@ -190,6 +203,13 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
+    /// Threads that serve connections.
+    pub fn acceptors(&self) -> usize {
+        // A machine that does not tell has at least one core.
+        let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        self.acceptors.unwrap_or_else(|| cores().clamp(MIN_DEFAULT_ACCEPTORS, MAX_ACCEPTORS))
+    }
+
     /// The time that a stopping server gives to what is in flight.
     pub fn grace(&self) -> Duration {
         Duration::from_secs(self.grace)
@@ -444,7 +464,8 @@ mod tests {
     fn serve_has_the_documented_defaults() {
         let Command::Serve(args) = parse("nexus serve").unwrap().command else { panic!() };
         assert_eq!(args.listen.to_string(), "127.0.0.1:9090");
-        assert_eq!((args.acceptors, args.max_queues), (512, 4096));
+        assert!((2..=64).contains(&args.acceptors()));
+        assert_eq!((args.max_connections, args.max_queues), (10_000, 4096));
         assert_eq!(args.max_message_bytes, 1 << 20);
         assert_eq!(args.grace(), Duration::from_secs(25));
         assert_eq!((args.resume, args.log_format, args.dev), (Resume::AtStart, None, false));
@@ -457,6 +478,8 @@ mod tests {
             ("--max-message-bytes 67108865", "67108864"),
             ("--max-message-bytes 0", "1..="),
             ("--acceptors 0", "1..="),
+            ("--acceptors 65", "64"),
+            ("--max-connections 1000001", "1000000"),
             ("--max-queues 9999999", "1048576"),
             ("--grace 3601", "3600"),
         ] {

@@ -1,172 +1,146 @@
-//! The body of a request: read only when a handler asks for it, and only under the ceiling that it
-//! names.
+//! The body of a request: collected as it comes, and only under the ceiling of who asked for it.
 //!
 //! Promises: a length above the ceiling is refused unread; memory grows with what has arrived, not
-//! with what was announced; a body that ends early is never taken as whole; `100 Continue` goes out
-//! only when the body is wanted. What has arrived behind the body belongs to the next request and
-//! is given back.
+//! with what was announced; a body that ends early is never taken as whole. What has arrived behind
+//! the body is not used: it belongs to the next request.
 
 use crate::base::limits::{BODY_STEP, MAX_CHUNK_LINE, MAX_HEAD_BYTES, MAX_TRAILER_BYTES};
-use crate::http::buffer::Rest;
 use crate::http::chunked::Decoder;
-use crate::http::context::Context;
-use crate::http::error::{HttpError, Interruption};
-use crate::http::head::{Framing, Head};
-use crate::http::pace::Pace;
-use crate::http::reply::Exchange;
-use crate::http::stream::is_tick;
+use crate::http::error::HttpError;
+use crate::http::head::Framing;
 
-/// The body of the request in hand.
-pub(super) struct Body<'r> {
-    framing: Framing,
-    expects_continue: bool,
-    /// What has arrived behind the head already.
-    ahead: &'r [u8],
-    exchange: &'r Exchange,
-    context: &'r Context,
-    rest: Rest,
-    whole: bool,
+// A decoder leaves unused at most a line, so that there is always space for more behind it.
+const _: () = assert!(MAX_TRAILER_BYTES < MAX_HEAD_BYTES && MAX_CHUNK_LINE < MAX_HEAD_BYTES);
+
+/// A body that is coming.
+#[derive(Debug)]
+pub(super) struct Body {
+    bytes: Vec<u8>,
+    form: Form,
 }
 
-impl<'r> Body<'r> {
-    /// The body behind a head, of which `ahead` has arrived.
-    pub(super) fn new(
-        head: &Head<'_>,
-        ahead: &'r [u8],
-        exchange: &'r Exchange,
-        context: &'r Context,
-    ) -> Body<'r> {
-        Body {
-            framing: head.framing,
-            expects_continue: head.expects_continue,
-            ahead,
-            exchange,
-            context,
-            rest: Rest::Ahead(0),
-            whole: head.framing == Framing::Length(0),
-        }
-    }
+#[derive(Debug)]
+enum Form {
+    /// So many bytes.
+    Fixed(usize),
+    Chunked(Decoder),
+    /// All chunks have come.
+    ChunkedWhole,
+}
 
-    /// Reads the whole body, of at most `ceiling` bytes.
+impl Body {
+    /// A body of at most `ceiling` bytes, about so many of which are here already.
     ///
     /// # Errors
-    /// 413, 408 or 400; after any of them the connection must be closed, for the body's end is not
-    /// known.
-    pub(super) fn read(&mut self, ceiling: u64) -> Result<Vec<u8>, Interruption> {
-        if self.whole {
-            return Ok(Vec::new());
-        }
-        let body = match self.framing {
-            Framing::Length(len) if len > ceiling => {
-                return Err(HttpError::BodyTooLong(ceiling).into());
+    /// 413 for a length above the ceiling.
+    pub(super) fn begin(framing: Framing, ceiling: u64, here: usize) -> Result<Body, HttpError> {
+        let len = match framing {
+            Framing::Chunked => {
+                let form = Form::Chunked(Decoder::new(ceiling));
+                return Ok(Body { bytes: Vec::new(), form });
             }
-            Framing::Length(len) => self.read_fixed(len),
-            Framing::Chunked => self.read_chunked(ceiling),
-        }?;
-        self.whole = true;
-        Ok(body)
-    }
-
-    /// Whether the body, or a part of it, is still to come.
-    pub(super) fn is_unread(&self) -> bool {
-        !self.whole
-    }
-
-    /// What has arrived behind the request.
-    pub(super) fn into_rest(self) -> Rest {
-        self.rest
-    }
-
-    fn read_fixed(&mut self, len: u64) -> Result<Vec<u8>, Interruption> {
-        // The ceiling was checked: it fits in memory.
-        let len = usize::try_from(len).map_err(|_| HttpError::BodyTooLong(len))?;
-        let here = self.ahead.len().min(len);
-        let mut body = Vec::with_capacity(len.min(here + BODY_STEP));
-        body.extend_from_slice(&self.ahead[..here]);
-        self.rest = Rest::Ahead(here);
-        if here == len {
-            return Ok(body);
-        }
-        let mut inflow = self.begin()?;
-        while body.len() < len {
-            let start = body.len();
-            body.resize(len.min(start + BODY_STEP), 0);
-            let arrived = inflow.read(&mut body[start..])?;
-            body.truncate(start + arrived);
-        }
-        Ok(body)
-    }
-
-    fn read_chunked(&mut self, ceiling: u64) -> Result<Vec<u8>, Interruption> {
-        let mut decoder = Decoder::new(ceiling);
-        let mut body = Vec::new();
-        let mut input = self.ahead.to_vec();
-        let mut inflow = None;
-        loop {
-            let progress = decoder.decode(&input, &mut body)?;
-            input.drain(..progress.used);
-            if progress.done {
-                self.rest = Rest::Bytes(input);
-                return Ok(body);
+            Framing::Length(len) if len > ceiling => return Err(HttpError::BodyTooLong(ceiling)),
+            Framing::Length(len) => {
+                usize::try_from(len).map_err(|_| HttpError::BodyTooLong(ceiling))?
             }
-            let inflow = match &mut inflow {
-                Some(inflow) => inflow,
-                none => none.insert(self.begin()?),
-            };
-            // What the decoder leaves unused is at most a line, which it bounds.
-            let start = input.len();
-            input.resize(start + CHUNK_READ, 0);
-            let arrived = inflow.read(&mut input[start..])?;
-            input.truncate(start + arrived);
+        };
+        let bytes = Vec::with_capacity(len.min(here.saturating_add(BODY_STEP)));
+        Ok(Body { bytes, form: Form::Fixed(len) })
+    }
+
+    /// Takes what belongs to it; gives how many bytes that were.
+    ///
+    /// # Errors
+    /// 413 or 400 for chunks that are too long or broken. The body's end is not known then.
+    pub(super) fn take(&mut self, input: &[u8]) -> Result<usize, HttpError> {
+        match &mut self.form {
+            Form::Fixed(len) => {
+                let here = input.len().min(*len - self.bytes.len());
+                let spare = self.bytes.capacity() - self.bytes.len();
+                if here > spare {
+                    // Doubled as it comes, but never beyond what it will be.
+                    let double = here.max(self.bytes.len());
+                    self.bytes.reserve_exact(double.min(*len - self.bytes.len()));
+                }
+                self.bytes.extend_from_slice(&input[..here]);
+                Ok(here)
+            }
+            Form::Chunked(decoder) => {
+                let progress = decoder.decode(input, &mut self.bytes)?;
+                if progress.done {
+                    self.form = Form::ChunkedWhole;
+                }
+                Ok(progress.used)
+            }
+            Form::ChunkedWhole => Ok(0),
         }
     }
 
-    /// Begins to wait for the client. One that waits for our word gets it now.
-    fn begin(&self) -> Result<Inflow<'r>, Interruption> {
-        if self.expects_continue && self.ahead.is_empty() {
-            self.exchange.settle(self.context)?;
-            self.exchange.write(b"HTTP/1.1 100 Continue\r\n\r\n", self.context)?;
+    /// Whether all of it is here.
+    pub(super) fn is_whole(&self) -> bool {
+        match self.form {
+            Form::Fixed(len) => self.bytes.len() == len,
+            Form::Chunked(_) => false,
+            Form::ChunkedWhole => true,
         }
-        let pace = Pace::start(self.context.boot(), self.context.deadlines.transfer);
-        Ok(Inflow { exchange: self.exchange, context: self.context, pace })
+    }
+
+    /// Bytes that are still to come, where that is known.
+    pub(super) fn missing(&self) -> Option<usize> {
+        match self.form {
+            Form::Fixed(len) => Some(len - self.bytes.len()),
+            Form::Chunked(_) | Form::ChunkedWhole => None,
+        }
+    }
+
+    /// The body.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 
-/// Bytes of a chunked body that are read at once.
-const CHUNK_READ: usize = 8 << 10;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-// A decoder leaves unused at most a line, so its input is never longer than the buffer that takes
-// what is left over.
-const _: () = assert!(CHUNK_READ + MAX_TRAILER_BYTES <= MAX_HEAD_BYTES);
-const _: () = assert!(CHUNK_READ + MAX_CHUNK_LINE <= MAX_HEAD_BYTES);
+    #[test]
+    fn what_lies_behind_a_body_is_left() {
+        let mut body = Body::begin(Framing::Length(4), 4, 0).unwrap();
+        assert_eq!(body.take(b"ab"), Ok(2));
+        assert_eq!((body.is_whole(), body.missing()), (false, Some(2)));
+        assert_eq!(body.take(b"cdGET"), Ok(2));
+        assert!(body.is_whole());
+        assert_eq!(body.into_bytes(), b"abcd");
 
-/// Bytes coming in, at no less than the lowest pace.
-struct Inflow<'r> {
-    exchange: &'r Exchange,
-    context: &'r Context,
-    pace: Pace,
-}
+        let mut body = Body::begin(Framing::Chunked, 4, 0).unwrap();
+        assert_eq!(body.take(b"2\r\nab\r\n0"), Ok(7));
+        assert!(!body.is_whole());
+        assert_eq!(body.take(b"0\r\n\r\nGET"), Ok(5));
+        assert!(body.is_whole());
+        assert_eq!(body.into_bytes(), b"ab");
+    }
 
-impl Inflow<'_> {
-    /// Reads at least one byte.
-    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Interruption> {
-        loop {
-            let arrived = match self.exchange.stream().read(buffer) {
-                Ok(0) => return Err(HttpError::BadBody("it ended before it was whole").into()),
-                Ok(len) => len,
-                Err(error) if is_tick(&error) => 0,
-                Err(_) => return Err(Interruption::Gone),
-            };
-            let now = self.context.boot();
-            if arrived > 0 {
-                self.pace.moved(now, arrived);
-            }
-            if self.pace.is_too_slow(now, self.context.pressed_deadline()) {
-                return Err(HttpError::BodyTimeout.into());
-            }
-            if arrived > 0 {
-                return Ok(arrived);
-            }
+    #[test]
+    fn memory_grows_with_what_has_come_and_not_with_what_was_announced() {
+        let len = 64 << 20;
+        let mut body = Body::begin(Framing::Length(len), len, 0).unwrap();
+        assert!(body.bytes.capacity() <= BODY_STEP);
+        let chunk = vec![b'x'; 1000];
+        for step in 1..=1000 {
+            assert_eq!(body.take(&chunk), Ok(1000));
+            assert!(body.bytes.capacity() <= BODY_STEP + 2 * 1000 * step);
         }
+        assert_eq!(Body::begin(Framing::Length(5), 4, 0).err(), Some(HttpError::BodyTooLong(4)));
+    }
+
+    #[test]
+    fn no_more_memory_is_taken_than_the_body_needs() {
+        let len = 3 * BODY_STEP;
+        let mut body = Body::begin(Framing::Length(len as u64), 1 << 20, 0).unwrap();
+        for _ in 0..3 {
+            body.take(&vec![b'x'; BODY_STEP]).unwrap();
+        }
+        assert!(body.is_whole());
+        assert_eq!(body.bytes.capacity(), len);
     }
 }

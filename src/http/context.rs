@@ -1,16 +1,17 @@
-//! What every request is served with: the services from outside, the configuration, and the door's
-//! state.
+//! What every request is served with: the services from outside, the configuration, the door's
+//! state, and the moment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::base::Timestamp;
-use crate::http::acceptors::Pressure;
+use crate::base::time::Clock;
+use crate::http::capacity::Capacity;
 use crate::http::dev::Flaky;
 use crate::http::door::{Deadlines, Services};
 use crate::http::gate::Access;
 
-/// Shared by all acceptors of a door.
+/// Shared by all threads of a door.
 pub(super) struct Context {
     pub(super) services: Services,
     pub(super) deadlines: Deadlines,
@@ -19,7 +20,7 @@ pub(super) struct Context {
     pub(super) access: Access,
     /// The sample downstream, with `--dev` only.
     pub(super) dev: Option<Flaky>,
-    pub(super) pressure: Pressure,
+    pub(super) capacity: Capacity,
     pub(super) stopping: AtomicBool,
 }
 
@@ -29,18 +30,45 @@ impl Context {
         self.services.clock.boot()
     }
 
-    /// The wall clock, which answers show.
-    pub(super) fn now(&self) -> Timestamp {
-        self.services.clock.now()
-    }
-
     /// Whether the door is closing: requests in hand are finished, and no others begun.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// What a deadline without progress falls to, if others wait for an acceptor now.
+    /// What a deadline without progress falls to, if others wait for a connection to end.
     pub(super) fn pressed_deadline(&self) -> Option<Duration> {
-        self.pressure.is_high().then_some(self.deadlines.pressed)
+        self.capacity.is_high().then_some(self.deadlines.pressed)
+    }
+}
+
+/// The door at one moment. A loop looks at the clocks once for all that is ready.
+pub(super) struct Scene<'s> {
+    pub(super) context: &'s Context,
+    /// The boot clock.
+    pub(super) boot: Duration,
+    /// The wall clock.
+    pub(super) wall: Timestamp,
+    /// The same as the `Date` header has it.
+    pub(super) date: &'s str,
+}
+
+/// The date of the current second, formatted once for it.
+#[derive(Debug, Default)]
+pub(super) struct Calendar {
+    second: Option<i64>,
+    text: String,
+}
+
+impl Calendar {
+    /// The door as it is now.
+    pub(super) fn scene<'s>(&'s mut self, context: &'s Context) -> Scene<'s> {
+        let clock: &dyn Clock = &*context.services.clock;
+        let wall = clock.now();
+        let second = wall.as_millis().div_euclid(1000);
+        if self.second != Some(second) {
+            self.second = Some(second);
+            self.text = wall.to_http_date();
+        }
+        Scene { context, boot: clock.boot(), wall, date: &self.text }
     }
 }

@@ -36,15 +36,20 @@ impl Correlation {
         self.id.as_str()
     }
 
-    /// The id that the message gets.
+    /// Checks that the id is the one that was given, if one was.
     ///
     /// # Errors
     /// The given id cannot be one, or two were given.
-    pub(super) fn checked(&self) -> Result<CorrelationId, HttpError> {
-        match &self.fault {
-            None => Ok(self.id.clone()),
-            Some(fault) => Err(fault.clone()),
+    pub(super) fn check(&mut self) -> Result<(), HttpError> {
+        match self.fault.take() {
+            None => Ok(()),
+            Some(fault) => Err(fault),
         }
+    }
+
+    /// The id that the message gets.
+    pub(super) fn into_id(self) -> CorrelationId {
+        self.id
     }
 }
 
@@ -69,10 +74,9 @@ mod tests {
     fn of(lines: &str) -> Result<String, u16> {
         let text = format!("GET / HTTP/1.1\r\n{lines}\r\n");
         let (head, _) = head::parse(text.as_bytes()).unwrap().unwrap();
-        Correlation::of(&head, &SeededRandom::new(1))
-            .checked()
-            .map(|id| id.to_string())
-            .map_err(|error| error.status())
+        let mut correlation = Correlation::of(&head, &SeededRandom::new(1));
+        correlation.check().map_err(|error| error.status())?;
+        Ok(correlation.into_id().to_string())
     }
 
     #[test]

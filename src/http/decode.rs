@@ -10,19 +10,35 @@ use crate::document::json;
 use crate::http::error::HttpError;
 use crate::http::head::{Field, Head};
 
-/// The JSON of a body, by what the head says of it.
-///
-/// # Errors
-/// 415 for a type or coding that is not read here, 400 for a body that is not the document it
-/// should be.
-pub(super) fn to_json(head: &Head<'_>, body: Vec<u8>) -> Result<Vec<u8>, HttpError> {
-    check_coding(head.content_encoding)?;
-    match format_of(head.content_type)? {
-        Format::Json => {
-            validate_json(&body)?;
-            Ok(body)
+/// What a body is, by what its head says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Json,
+    Xml,
+}
+
+impl Format {
+    /// The format of the body behind this head.
+    ///
+    /// # Errors
+    /// 415 for a type or coding that is not read here.
+    pub(super) fn of(head: &Head<'_>) -> Result<Format, HttpError> {
+        check_coding(head.content_encoding)?;
+        format_of(head.content_type)
+    }
+
+    /// The JSON of a body.
+    ///
+    /// # Errors
+    /// 400 for a body that is not the document it should be.
+    pub(super) fn to_json(self, body: Vec<u8>) -> Result<Vec<u8>, HttpError> {
+        match self {
+            Format::Json => {
+                validate_json(&body)?;
+                Ok(body)
+            }
+            Format::Xml => flatten_xml(&body),
         }
-        Format::Xml => flatten_xml(&body),
     }
 }
 
@@ -45,12 +61,6 @@ fn flatten_xml(body: &[u8]) -> Result<Vec<u8>, HttpError> {
         return Err(HttpError::BodyTooLong(MAX_MESSAGE_BYTES));
     }
     Ok(json)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Json,
-    Xml,
 }
 
 fn check_coding(content_encoding: Field<'_>) -> Result<(), HttpError> {

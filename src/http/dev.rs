@@ -9,52 +9,93 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::base::CorrelationId;
 use crate::base::limits::MAX_FLAKY_KEYS;
-use crate::http::connection::Request;
 use crate::http::context::Context;
+use crate::http::correlation::Correlation;
 use crate::http::decode;
-use crate::http::error::{HttpError, Interruption};
+use crate::http::error::HttpError;
 use crate::http::head::{Field, Head};
-use crate::http::message::{self, Response};
+use crate::http::message::{self, Method, Response};
 
-/// `/dev/echo`: 200 with the request's JSON, or `null` for a request without a body.
-pub(super) fn echo(request: &mut Request<'_>, context: &Context) -> Result<Response, Interruption> {
-    let mut body = request.body.read(context.max_message_bytes)?;
+/// A call of the sample downstream. What its head has wrong is told only when the body has come.
+#[derive(Debug)]
+pub(super) struct Call {
+    method: Method,
+    path: String,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Echo,
+    Status(Result<u16, HttpError>),
+    /// How often to fail, and what tells the message from others.
+    Flaky(Result<(u64, String), HttpError>),
+}
+
+impl Call {
+    /// `/dev/echo`: 200 with the request's JSON, or `null` for a request without a body.
+    pub(super) fn echo(head: &Head<'_>) -> Call {
+        Call::new(head, What::Echo)
+    }
+
+    /// `/dev/status/{code}`: that status.
+    pub(super) fn status(head: &Head<'_>, code: &str) -> Call {
+        let status = match code.parse() {
+            Ok(number @ 100..=599) if code.len() == 3 => Ok(number),
+            _ => Err(HttpError::BadParameter("the status is a number from 100 to 599")),
+        };
+        Call::new(head, What::Status(status))
+    }
+
+    /// `/dev/flaky?fail=N`: 503 the first N times for each `Idempotency-Key` or `X-Correlation-ID`,
+    /// then 200.
+    pub(super) fn flaky(head: &Head<'_>) -> Call {
+        let asked = failures_asked(head.query).and_then(|fail| Ok((fail, key_of(head)?)));
+        Call::new(head, What::Flaky(asked))
+    }
+
+    fn new(head: &Head<'_>, what: What) -> Call {
+        Call { method: head.method.clone(), path: head.path.to_owned(), what }
+    }
+
+    /// Answers as asked.
+    pub(super) fn answer(
+        self,
+        body: Vec<u8>,
+        correlation: &Correlation,
+        context: &Context,
+    ) -> Result<Response, HttpError> {
+        let Call { method, path, what } = self;
+        let report = |code: u16, detail: &str| {
+            let id = correlation.as_str();
+            log::info!("{method} {path} answered {code} ({detail}), correlation id {id}");
+        };
+        match (what, &context.dev) {
+            (What::Echo, _) => echo(body, report),
+            (What::Status(code), _) => {
+                let code = code?;
+                report(code, "as asked");
+                Ok(answer(code))
+            }
+            (What::Flaky(asked), Some(flaky)) => {
+                let (failures, key) = asked?;
+                let attempt = flaky.count(key);
+                let code = if attempt <= failures { 503 } else { 200 };
+                report(code, &format!("attempt {attempt}, failing the first {failures}"));
+                Ok(answer(code))
+            }
+            (What::Flaky(_), None) => Err(HttpError::NotFound),
+        }
+    }
+}
+
+fn echo(mut body: Vec<u8>, report: impl Fn(u16, &str)) -> Result<Response, HttpError> {
     if body.is_empty() {
         body.extend_from_slice(b"null");
     }
     decode::validate_json(&body)?;
-    report(request, 200, &format!("{} bytes", body.len()));
+    report(200, &format!("{} bytes", body.len()));
     Ok(message::json(200, body))
-}
-
-/// `/dev/status/{code}`: that status.
-pub(super) fn status(
-    request: &mut Request<'_>,
-    code: &str,
-    context: &Context,
-) -> Result<Response, Interruption> {
-    request.body.read(context.max_message_bytes)?;
-    let code = match code.parse() {
-        Ok(number @ 100..=599) if code.len() == 3 => number,
-        _ => return Err(HttpError::BadParameter("the status is a number from 100 to 599").into()),
-    };
-    report(request, code, "as asked");
-    Ok(answer(code))
-}
-
-/// `/dev/flaky?fail=N`: 503 the first N times for each `Idempotency-Key` or `X-Correlation-ID`,
-/// then 200.
-pub(super) fn flaky(
-    request: &mut Request<'_>,
-    flaky: &Flaky,
-    context: &Context,
-) -> Result<Response, Interruption> {
-    request.body.read(context.max_message_bytes)?;
-    let failures = failures_asked(request.head.query)?;
-    let attempt = flaky.count(key_of(request.head)?);
-    let code = if attempt <= failures { 503 } else { 200 };
-    report(request, code, &format!("attempt {attempt}, failing the first {failures}"));
-    Ok(answer(code))
 }
 
 fn answer(code: u16) -> Response {
@@ -62,12 +103,6 @@ fn answer(code: u16) -> Response {
         100..=199 | 204 | 304 => message::empty(code),
         _ => message::json(code, format!("{{\"status\":{code}}}")),
     }
-}
-
-fn report(request: &Request<'_>, code: u16, detail: &str) {
-    let Head { method, path, .. } = request.head;
-    let correlation = request.correlation.as_str();
-    log::info!("{method} {path} answered {code} ({detail}), correlation id {correlation}");
 }
 
 fn failures_asked(query: &str) -> Result<u64, HttpError> {

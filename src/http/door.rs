@@ -1,4 +1,4 @@
-//! The door: listens, starts the pool of acceptors, and closes.
+//! The door: listens, starts the event loops, and closes.
 //!
 //! Home of `socket2`. Everything from outside comes in as an argument ([`Services`]), so that a
 //! test opens a door with its own queues, registry and clock.
@@ -8,6 +8,7 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -17,15 +18,18 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::base::limits::{
     ACCEPTOR_STACK, ANSWER_DEADLINE, CONNECTION_TICK, HEAD_DEADLINE, IDLE_TIMEOUT, LINGER_TIME,
-    LISTEN_BACKLOG, PRESSED_DEADLINE, TRANSFER_GRACE,
+    LISTEN_BACKLOG, PRESSED_DEADLINE, SMALL_STACK_BYTES, TRANSFER_GRACE,
 };
 use crate::base::random::Random;
 use crate::base::time::Clock;
-use crate::http::acceptors::{self, Pressure};
+use crate::http::capacity::Capacity;
 use crate::http::context::Context;
 use crate::http::dev::Flaky;
+use crate::http::event_loop::EventLoop;
 use crate::http::gate::{Access, Flows};
 use crate::http::health::Readiness;
+use crate::http::listener::Listener;
+use crate::http::mailbox::Mailbox;
 use crate::worker::Submit;
 
 /// How a door is set up.
@@ -33,8 +37,10 @@ use crate::worker::Submit;
 pub struct DoorConfig {
     /// Where to listen (`--listen`); port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Threads, each with one connection at a time (`--acceptors`); at least 1.
+    /// Event loops (`--acceptors`); at least 1.
     pub acceptors: usize,
+    /// Connections that may be open at once (`--max-connections`); at least 1.
+    pub max_connections: usize,
     /// Ceiling on one message in bytes, where the flow has none of its own (`--max-message-bytes`).
     pub max_message_bytes: u64,
     /// Lets everybody in, and has the sample downstream (`--dev`).
@@ -96,10 +102,13 @@ pub struct Services {
 pub struct Door {
     address: SocketAddr,
     context: Arc<Context>,
+    /// The listening socket, shared with the thread that accepts.
+    socket: OwnedFd,
+    loops: Vec<Arc<Mailbox>>,
     pool: Arc<Pool>,
 }
 
-/// How many acceptors are still there.
+/// How many of the door's threads are still there.
 #[derive(Debug, Default)]
 struct Pool {
     alive: Mutex<usize>,
@@ -107,32 +116,40 @@ struct Pool {
 }
 
 impl Door {
-    /// Listens, and starts the acceptors.
+    /// Listens, and starts the event loops.
     ///
     /// # Errors
     /// The address cannot be listened on, or a thread cannot be started; nothing is left behind
     /// then.
     pub fn start(config: DoorConfig, services: Services) -> io::Result<Door> {
-        let listener = listen(config.listen)?;
-        let address = listener.local_addr()?;
-        let acceptors = config.acceptors.max(1);
+        let socket = listen(config.listen)?;
+        let address = socket.local_addr()?;
         let context = Arc::new(Context {
             services,
             deadlines: config.deadlines,
             max_message_bytes: config.max_message_bytes,
             access: if config.dev { Access::Everyone } else { Access::Keys },
             dev: config.dev.then(Flaky::default),
-            pressure: Pressure::new(listener, acceptors),
+            capacity: Capacity::new(config.max_connections),
             stopping: AtomicBool::new(false),
         });
-        let door = Door { address, context, pool: Arc::default() };
-        for number in 0..acceptors {
-            if let Err(error) = door.start_acceptor(number) {
+        let count = config.acceptors.max(1);
+        let loops: Vec<EventLoop> =
+            (0..count).map(|_| EventLoop::new(Arc::clone(&context))).collect::<io::Result<_>>()?;
+        let door = Door {
+            address,
+            context,
+            socket: socket.try_clone()?.into(),
+            loops: loops.iter().map(|each| Arc::clone(each.mailbox())).collect(),
+            pool: Arc::default(),
+        };
+        match door.start_threads(loops, socket) {
+            Ok(()) => Ok(door),
+            Err(error) => {
                 door.stop();
-                return Err(error);
+                Err(error)
             }
         }
-        Ok(door)
     }
 
     /// The address that it listens on.
@@ -140,45 +157,57 @@ impl Door {
         self.address
     }
 
-    /// Accepts no more. Connections finish the request that they are in; idle ones close at their
-    /// next tick.
+    /// Accepts no more. Connections finish the request that they are in; idle ones are closed.
     pub fn stop(&self) {
         self.context.stopping.store(true, Ordering::Relaxed);
-        // On Linux this wakes every thread that waits in accept. It fails only for a socket that is
-        // shut down already.
-        let _shut = SockRef::from(self.context.pressure.listener()).shutdown(Shutdown::Both);
+        // This wakes the thread that waits for clients. It fails only for a socket that is shut
+        // down already.
+        let _shut = SockRef::from(&self.socket).shutdown(Shutdown::Both);
+        self.context.capacity.interrupt();
+        self.loops.iter().for_each(|mailbox| mailbox.ring());
     }
 
-    /// Waits until every acceptor has ended, but no longer than this; says how many have not.
+    /// Waits until every connection has ended, but no longer than this; says how many have not.
     pub fn join(&self, within: Duration) -> usize {
         let deadline = Instant::now() + within;
         let mut alive = self.pool.alive.lock().unwrap_or_else(PoisonError::into_inner);
         while *alive > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                break;
+                return self.context.capacity.open().max(1);
             }
             (alive, _) =
                 self.pool.ended.wait_timeout(alive, left).unwrap_or_else(PoisonError::into_inner);
         }
-        *alive
+        0
     }
 
-    fn start_acceptor(&self, number: usize) -> io::Result<()> {
-        let context = Arc::clone(&self.context);
+    fn start_threads(&self, loops: Vec<EventLoop>, socket: TcpListener) -> io::Result<()> {
+        for (number, event_loop) in loops.into_iter().enumerate() {
+            let name = format!("acceptor-{number}");
+            self.start_thread(name, ACCEPTOR_STACK, move || event_loop.run())?;
+        }
+        let (loops, context) = (self.loops.clone(), Arc::clone(&self.context));
+        let listener = Listener { socket, loops, context };
+        self.start_thread("listener".into(), SMALL_STACK_BYTES, move || listener.run())
+    }
+
+    fn start_thread(
+        &self,
+        name: String,
+        stack: usize,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
         let place = Place::take(&self.pool);
-        thread::Builder::new()
-            .name(format!("acceptor-{number}"))
-            .stack_size(ACCEPTOR_STACK)
-            .spawn(move || {
-                acceptors::run(&context);
-                drop(place);
-            })
-            .map(drop)
+        let work = move || {
+            work();
+            drop(place);
+        };
+        thread::Builder::new().name(name).stack_size(stack).spawn(work).map(drop)
     }
 }
 
-/// One acceptor's place in the pool, given back when it ends, however it ends.
+/// One thread's place in the pool, given back when it ends, however it ends.
 struct Place(Arc<Pool>);
 
 impl Place {
@@ -200,5 +229,6 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(LISTEN_BACKLOG)?;
+    socket.set_nonblocking(true)?;
     Ok(socket.into())
 }

@@ -135,21 +135,6 @@ impl HttpError {
     }
 }
 
-/// Why a handler came to no answer of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Interruption {
-    /// The client is told so.
-    Error(HttpError),
-    /// The client is gone: nobody is left to be told.
-    Gone,
-}
-
-impl<E: Into<HttpError>> From<E> for Interruption {
-    fn from(error: E) -> Interruption {
-        Interruption::Error(error.into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;

@@ -92,7 +92,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, HttpError
     if has_bare_line_feed(&bytes[..len]) {
         return Err(HttpError::BadHead("a line ends in a bare line feed"));
     }
-    if len > MAX_HEAD_BYTES || (parsed.is_partial() && len == MAX_HEAD_BYTES) {
+    if len > MAX_HEAD_BYTES || (parsed.is_partial() && len >= MAX_HEAD_BYTES) {
         return Err(HttpError::HeadTooLong);
     }
     if parsed.is_partial() {

@@ -32,6 +32,11 @@ impl Pace {
         self.deadline = (self.deadline + time_for(bytes)).min(now + self.grace);
     }
 
+    /// When it will have fallen behind if nothing moves.
+    pub(super) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     /// Whether the transfer has fallen behind. `pressed` is the deadline that holds while others
     /// wait.
     pub(super) fn is_too_slow(&self, now: Duration, pressed: Option<Duration>) -> bool {

@@ -1,13 +1,15 @@
-//! The table of what there is: which method and path leads to which handler.
+//! The table of what there is: which method and path leads to which task.
 //!
 //! Segments are compared as sent, never percent-decoded: a `%` in a name is a character at fault,
 //! found by the gate.
 
-use crate::http::connection::{Outcome, Request};
-use crate::http::context::Context;
-use crate::http::error::{HttpError, Interruption};
-use crate::http::message::Method;
-use crate::http::{dev, enqueue, health};
+use crate::http::context::{Context, Scene};
+use crate::http::correlation::Correlation;
+use crate::http::enqueue::{Accepted, Enqueue};
+use crate::http::error::HttpError;
+use crate::http::head::Head;
+use crate::http::message::{Method, Response};
+use crate::http::{dev, health};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Endpoint {
@@ -50,26 +52,73 @@ const fn route(methods: Methods, path: &'static str, endpoint: Endpoint) -> Rout
     Route { methods, path, endpoint }
 }
 
-/// Finds the handler of a request and runs it.
+/// What a request asks for, with all that its head says about that: the body, if it is wanted, is
+/// still to come.
+#[derive(Debug)]
+pub(super) enum Task {
+    Enqueue(Enqueue),
+    Health,
+    Ready,
+    Dev(Box<dev::Call>),
+}
+
+/// What became of a task.
+pub(super) enum Outcome {
+    /// This is the answer.
+    Answer(Response),
+    /// A queue is to have the message, and will answer.
+    Submit(Accepted),
+}
+
+/// Finds what a request asks for, and whether it may.
 ///
 /// # Errors
-/// 404 for an unknown path, 405 for another method of a known one, and what the handler says.
-pub(super) fn dispatch(
-    request: &mut Request<'_>,
-    context: &Context,
-) -> Result<Outcome, Interruption> {
-    let head = request.head;
+/// 404 for an unknown path, 405 for another method of a known one, and what the gate says.
+pub(super) fn find_task(head: &Head<'_>, context: &Context) -> Result<Task, HttpError> {
     let (endpoint, [first, second]) = find(&head.method, head.path, context.dev.is_some())?;
-    let answer = match (endpoint, &context.dev) {
-        (Endpoint::Enqueue, _) => return enqueue::enqueue(request, (first, second), context),
-        (Endpoint::Health, _) => health::health(),
-        (Endpoint::Ready, _) => health::ready(&*context.services.readiness),
-        (Endpoint::DevEcho, _) => dev::echo(request, context)?,
-        (Endpoint::DevStatus, _) => dev::status(request, first, context)?,
-        (Endpoint::DevFlaky, Some(flaky)) => dev::flaky(request, flaky, context)?,
-        (Endpoint::DevFlaky, None) => return Err(HttpError::NotFound.into()),
+    let call = match endpoint {
+        Endpoint::Enqueue => {
+            return Enqueue::admit(head, (first, second), context).map(Task::Enqueue);
+        }
+        Endpoint::Health => return Ok(Task::Health),
+        Endpoint::Ready => return Ok(Task::Ready),
+        Endpoint::DevEcho => dev::Call::echo(head),
+        Endpoint::DevStatus => dev::Call::status(head, first),
+        Endpoint::DevFlaky => dev::Call::flaky(head),
     };
-    Ok(Outcome::Answer(answer))
+    Ok(Task::Dev(Box::new(call)))
+}
+
+impl Task {
+    /// The ceiling on the body, in bytes; `None` when no body is wanted.
+    pub(super) fn ceiling(&self, context: &Context) -> Option<u64> {
+        match self {
+            Task::Enqueue(enqueue) => Some(enqueue.ceiling),
+            Task::Health | Task::Ready => None,
+            Task::Dev(_) => Some(context.max_message_bytes),
+        }
+    }
+
+    /// Does what is asked for, with the whole body. Never blocks.
+    ///
+    /// # Errors
+    /// What the body, or the rest of the head, has wrong.
+    pub(super) fn carry_out(
+        self,
+        body: Vec<u8>,
+        correlation: &mut Correlation,
+        scene: &Scene<'_>,
+    ) -> Result<Outcome, HttpError> {
+        let response = match self {
+            Task::Enqueue(enqueue) => {
+                return enqueue.accept(body, correlation).map(Outcome::Submit);
+            }
+            Task::Health => health::health(),
+            Task::Ready => health::ready(&*scene.context.services.readiness),
+            Task::Dev(call) => call.answer(body, correlation, scene.context)?,
+        };
+        Ok(Outcome::Answer(response))
+    }
 }
 
 /// Up to two segments that stand for parameters.
@@ -130,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_their_handlers() {
+    fn paths_lead_to_their_tasks() {
         let found = find(&Method::Post, "/flows/acme/forward-order/enqueue", false);
         assert_eq!(found, Ok((Endpoint::Enqueue, ["acme", "forward-order"])));
         assert_eq!(find(&Method::Head, "/health", false), Ok((Endpoint::Health, ["", ""])));

@@ -15,8 +15,11 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// No keys, loopback only, and a sample downstream (`--dev`).
     pub dev: bool,
-    /// Threads that serve connections (`--acceptors`), one connection each.
+    /// Threads that serve connections (`--acceptors`).
     pub acceptors: usize,
+    /// Connections that may be open at once (`--max-connections`), if the limit on open files lets
+    /// them.
+    pub max_connections: usize,
     /// Ceiling on one message, in bytes (`--max-message-bytes`).
     pub max_message_bytes: u64,
     /// Queues that may be active at once (`--max-queues`).
@@ -89,6 +92,7 @@ mod tests {
             listen: listen.parse().unwrap(),
             dev,
             acceptors: 2,
+            max_connections: 10,
             max_message_bytes: 1,
             max_queues: 1,
             grace: Duration::ZERO,

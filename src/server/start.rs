@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
-use crate::base::limits::CATALOG_POLL;
+use crate::base::limits::{CATALOG_POLL, FILE_DESCRIPTORS};
 use crate::base::random::{Random, SystemRandom};
 use crate::base::time::{Clock, SystemClock};
 use crate::disk::{Disk, Open, RealDisk};
@@ -128,7 +128,7 @@ fn surroundings(config: &ServerConfig) -> Surroundings {
         journal: Arc::new(Journal::new(clock)),
         limits: Limits {
             max_queues: config.max_queues,
-            max_waiting: (config.acceptors / 2).max(1),
+            max_waiting: (config.max_connections / 2).max(1),
         },
     }
 }
@@ -137,6 +137,7 @@ fn door_config(config: &ServerConfig) -> DoorConfig {
     DoorConfig {
         listen: config.listen,
         acceptors: config.acceptors,
+        max_connections: config.max_connections.min(descriptors_for_connections()),
         max_message_bytes: config.max_message_bytes,
         dev: config.dev,
         deadlines: Deadlines::default(),
@@ -168,6 +169,13 @@ fn raise_open_files() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         log::warn!("the limit on open files stays at {:?}: {error}", limit.current);
     }
+}
+
+/// How many descriptors there are for connections: some are left to files.
+fn descriptors_for_connections() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let left = usize::try_from(limit.saturating_sub(FILE_DESCRIPTORS)).unwrap_or(usize::MAX);
+    left.max(1)
 }
 
 /// Tells the person who started it where it listens and what to try.

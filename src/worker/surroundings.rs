@@ -39,6 +39,7 @@ pub struct Surroundings {
 pub struct Limits {
     /// Queues that may be active at once (`--max-queues`).
     pub max_queues: usize,
-    /// Submissions from the doors that may wait on one queue: at most half of the acceptors.
+    /// Submissions from the doors that may wait on one queue: at most half of the
+    /// connections.
     pub max_waiting: usize,
 }

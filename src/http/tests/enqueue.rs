@@ -213,9 +213,9 @@ fn a_client_that_says_it_is_done_still_gets_its_answer() {
 
 #[test]
 fn clients_that_go_away_harm_nobody() {
-    // A client that has closed may only have said that it is done: its acceptor waits with it for
-    // the answer.
-    let door = TestDoor::with(|config| config.acceptors = 21);
+    // A client that has closed may only have said that it is done: its connection waits for the
+    // answer.
+    let door = TestDoor::with(|config| config.max_connections = 21);
     door.queues.set(Mode::Hold);
     for gone in 1..=20 {
         let mut client = door.connect();
@@ -234,7 +234,7 @@ fn clients_that_go_away_harm_nobody() {
 
 #[test]
 fn many_clients_at_once_each_get_their_own_answers() {
-    let door = Arc::new(TestDoor::with(|config| config.acceptors = 8));
+    let door = Arc::new(TestDoor::with(|config| config.acceptors = 3));
     door.queues.set(Mode::AnswerElsewhere);
     let clients: Vec<_> = (0..8)
         .map(|number| {

@@ -152,7 +152,7 @@ pub(super) struct TestDoor {
 }
 
 impl TestDoor {
-    /// A `--dev` door with four acceptors, whose clients are given all the time they need.
+    /// A `--dev` door with two event loops, whose clients are given all the time they need.
     pub(super) fn open() -> TestDoor {
         TestDoor::with(|_| {})
     }
@@ -169,7 +169,8 @@ impl TestDoor {
         };
         let mut config = DoorConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            acceptors: 4,
+            acceptors: 2,
+            max_connections: 1000,
             max_message_bytes: CEILING,
             dev: true,
             deadlines,
@@ -195,7 +196,7 @@ impl Drop for TestDoor {
     fn drop(&mut self) {
         self.door.stop();
         if !thread::panicking() {
-            assert_eq!(self.door.join(PATIENCE), 0, "acceptors that did not end");
+            assert_eq!(self.door.join(PATIENCE), 0, "connections that did not end");
         }
     }
 }

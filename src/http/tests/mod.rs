@@ -2,7 +2,7 @@
 //! test's own.
 //!
 //! `enqueue`: submissions and their answers. `framing`: what belongs to which request. `deadlines`:
-//! clients that are slow, silent or deaf. `pool`: more clients than acceptors, panics, the end.
+//! clients that are slow, silent or deaf. `pool`: more clients than room, panics, the end.
 //! `memory`: clients played from memory, with arbitrary bytes. `fakes`: what stands in for the rest
 //! of the program.
 

@@ -1,13 +1,13 @@
-//! The pool: more clients than acceptors, a handler that panics, and the end.
+//! More clients than there is room for, a handler that panics, and the end.
 
 use std::time::Duration;
 
 use super::fakes::{Mode, PATIENCE, TestDoor, get, post};
 
-/// A small pool that gets impatient quickly.
-fn small(acceptors: usize) -> TestDoor {
+/// A door with little room, that gets impatient quickly.
+fn small(max_connections: usize) -> TestDoor {
     TestDoor::with(|config| {
-        config.acceptors = acceptors;
+        config.max_connections = max_connections;
         config.deadlines.tick = Duration::from_millis(2);
         config.deadlines.pressed = Duration::from_millis(5);
     })
@@ -41,9 +41,9 @@ fn idle_and_slow_connections_make_room_when_others_wait() {
 fn a_busy_connection_makes_room_when_others_wait() {
     // Ticks are so far apart that the connection is never seen idle.
     let door = TestDoor::with(|config| {
-        config.acceptors = 1;
+        config.max_connections = 1;
         config.deadlines.tick = PATIENCE;
-        config.deadlines.pressed = Duration::from_millis(5);
+        config.deadlines.pressed = Duration::from_secs(1);
     });
     let mut busy = door.connect();
     assert_eq!(busy.ask(post("1")).status, 202);
@@ -56,7 +56,7 @@ fn a_busy_connection_makes_room_when_others_wait() {
 
 #[test]
 fn an_idle_connection_stays_open_while_nobody_waits() {
-    // One acceptor for each connection, for some may still be busy with closing the one before.
+    // Room for each connection, for the one before may still be open.
     let door = small(22);
     let mut idle = door.connect();
     assert_eq!(idle.ask(get("/health")).status, 200);
@@ -67,7 +67,7 @@ fn an_idle_connection_stays_open_while_nobody_waits() {
 }
 
 #[test]
-fn a_handler_that_panics_costs_its_connection_and_no_acceptor() {
+fn a_handler_that_panics_costs_its_connection_and_nothing_else() {
     let door = small(1);
     door.queues.set(Mode::Panic);
     for _ in 0..3 {
@@ -111,6 +111,7 @@ fn an_address_that_is_taken_is_an_error() {
     let config = crate::http::DoorConfig {
         listen: door.door.address(),
         acceptors: 1,
+        max_connections: 1,
         max_message_bytes: 1,
         dev: true,
         deadlines: crate::http::Deadlines::default(),
