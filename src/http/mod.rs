@@ -5,7 +5,8 @@
 //!     listener > capacity           accepts while there is room, and asks for some
 //!     event_loop > connections      a thread: which of its connections are ready
 //!     mailbox                       what other threads tell it
-//!     connection  patience          one connection as a state machine, and its deadlines
+//!     connection > request          one connection as a state machine, and one request of it
+//!     patience                      its deadlines
 //!     head  body  chunked  pace     what a stranger sends, bounded
 //!     context                       what every request is served with
 //!     route                         the table of what there is
@@ -44,6 +45,7 @@ mod pace;
 mod patience;
 mod played;
 mod reply;
+mod request;
 mod route;
 
 #[cfg(test)]

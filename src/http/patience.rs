@@ -42,7 +42,10 @@ impl Connection {
 
     /// Looks at its deadlines, and ends what has missed one.
     pub(super) fn look(&mut self, scene: &Scene<'_>) {
-        if matches!(self.state, State::Answering(_)) {
+        // A queue that has not answered need not tell of it when it does, unless the end is waited
+        // for.
+        let awaiting = self.exchange.glance() == Standing::Awaiting;
+        if matches!(self.state, State::Answering(_)) && (!awaiting || scene.context.is_stopping()) {
             self.progress(scene);
         }
         let pressed = scene.context.pressed_deadline();
