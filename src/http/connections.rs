@@ -3,6 +3,7 @@
 //! Everything read goes through one buffer of the loop; a connection keeps only what it cannot use
 //! yet. A panic while a connection is served costs that connection, and nothing else.
 
+use std::cmp::Reverse;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use rustix::event::epoll;
 use rustix::event::epoll::EventFlags;
 
-use crate::base::limits::BODY_STEP;
+use crate::base::limits::{ACCEPT_RETRY_DELAY, BODY_STEP};
 use crate::http::connection::Connection;
 use crate::http::context::Scene;
 use crate::http::exchange::Exchange;
@@ -29,6 +30,10 @@ pub(super) struct Connections {
     scratch: Box<[u8]>,
     /// When deadlines are to be looked at next.
     due: Option<Duration>,
+    /// Those that were idle when others last waited, the oldest last.
+    idle: Vec<Token>,
+    /// When they were listed.
+    listed: Option<Duration>,
 }
 
 struct Place {
@@ -65,6 +70,8 @@ impl Connections {
             open: 0,
             scratch: vec![0; BODY_STEP].into_boxed_slice(),
             due: None,
+            idle: Vec::new(),
+            listed: None,
         }
     }
 
@@ -109,22 +116,22 @@ impl Connections {
             self.add(socket, scene);
         }
         if notes.make_room {
-            self.look_at_all(scene);
-            self.close_oldest_idle(scene);
+            self.make_room(scene);
         }
     }
 
     /// Looks at every connection's deadlines.
     pub(super) fn look_at_all(&mut self, scene: &Scene<'_>) {
         self.due = None;
-        for token in self.tokens() {
+        for at in 0..self.places.len() {
+            let token = self.token_at(at);
             self.serve(token, Readiness::Deadline, scene);
         }
     }
 
-    fn tokens(&self) -> Vec<Token> {
-        let seated = self.places.iter().enumerate().filter(|(_, place)| place.seated.is_some());
-        seated.map(|(at, place)| Token { place: at as u32, generation: place.generation }).collect()
+    fn token_at(&self, at: usize) -> Token {
+        // There are fewer places than that, for there are fewer descriptors.
+        Token { place: at as u32, generation: self.places[at].generation }
     }
 
     fn add(&mut self, socket: TcpStream, scene: &Scene<'_>) {
@@ -160,27 +167,47 @@ impl Connections {
         }
     }
 
-    /// Closes the connection that has been idle for longest, if one may be closed for others and
-    /// none is served meanwhile.
-    fn close_oldest_idle(&mut self, scene: &Scene<'_>) {
-        let oldest = self
-            .tokens()
-            .into_iter()
-            .filter_map(|token| {
-                let seated = self.places[token.place as usize].seated.as_ref()?;
-                Some((seated.connection.idle_for_others(scene)?, token))
-            })
-            .min_by_key(|(since, _)| *since);
-        let Some((_, token)) = oldest else { return };
-        if !scene.context.capacity.must_yield() {
-            return;
+    /// Ends what is too late, and closes one connection that is idle, if one may be. All are looked
+    /// at only now and then, so that many who wait do not make it costly.
+    fn make_room(&mut self, scene: &Scene<'_>) {
+        let since = self.listed.map(|listed| scene.boot.saturating_sub(listed));
+        if since.is_none_or(|since| since >= ACCEPT_RETRY_DELAY / 2) {
+            self.listed = Some(scene.boot);
+            self.look_at_all(scene);
+            self.list_idle(scene);
         }
-        // Its next request may have come just now: it is served then.
-        self.serve(token, Readiness::Socket(EventFlags::IN), scene);
-        let place = &self.places[token.place as usize];
-        let seated = place.seated.as_ref().filter(|_| place.generation == token.generation);
-        if seated.is_some_and(|seated| seated.connection.idle_for_others(scene).is_some()) {
-            self.remove(token, scene);
+        self.close_oldest_idle(scene);
+    }
+
+    fn list_idle(&mut self, scene: &Scene<'_>) {
+        let all = (0..self.places.len()).map(|at| self.token_at(at));
+        let mut idle: Vec<_> =
+            all.filter_map(|token| Some((self.idle_since(token, scene)?, token))).collect();
+        idle.sort_unstable_by_key(|(since, _)| Reverse(*since));
+        self.idle = idle.into_iter().map(|(_, token)| token).collect();
+    }
+
+    fn idle_since(&self, token: Token, scene: &Scene<'_>) -> Option<Duration> {
+        let place = self.places.get(token.place as usize)?;
+        let seated = place.seated.as_ref().filter(|_| place.generation == token.generation)?;
+        seated.connection.idle_for_others(scene)
+    }
+
+    fn close_oldest_idle(&mut self, scene: &Scene<'_>) {
+        while let Some(token) = self.idle.pop() {
+            if self.idle_since(token, scene).is_none() {
+                continue;
+            }
+            if !scene.context.capacity.must_yield() {
+                self.idle.push(token);
+                return;
+            }
+            // Its next request may have come just now: it is served then.
+            self.serve(token, Readiness::Socket(EventFlags::IN), scene);
+            if self.idle_since(token, scene).is_some() {
+                self.remove(token, scene);
+            }
+            return;
         }
     }
 

@@ -142,7 +142,7 @@ impl Roster {
         active.queues.values().cloned().collect()
     }
 
-    /// The queues as a running flow sees them: it holds no acceptor, so only the channel's own
+    /// The queues as a running flow sees them: it holds no connection, so only the channel's own
     /// bound holds.
     fn for_flows(&self) -> Arc<dyn Submit> {
         Arc::new(ForFlows(Weak::clone(&self.me)))
