@@ -17,7 +17,7 @@ use std::path::Path;
 use crate::base::limits::MAX_CORRUPT_BYTES;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::queue::error::QueueError;
-use crate::store::frame;
+use crate::store::frame::{self, Frame};
 use crate::store::scan::{Item, Scanner};
 
 const KIND_CORRUPT: u8 = 3;
@@ -50,6 +50,27 @@ pub(crate) fn keep_aside(
         return Ok(());
     }
     file.write_all_at(&gap, end).and_then(|()| file.sync()).map_err(fault)
+}
+
+/// A gap that was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kept<'a> {
+    /// Where it stood in the log.
+    pub offset: u64,
+    /// How many bytes it had.
+    pub len: u64,
+    /// As many of them as were kept.
+    pub bytes: &'a [u8],
+}
+
+/// The gap that a frame holds; `None` when it holds none.
+pub(crate) fn kept<'a>(frame: &Frame<'a>) -> Option<Kept<'a>> {
+    if frame.kind != KIND_CORRUPT {
+        return None;
+    }
+    let (offset, rest) = frame.body.split_first_chunk::<8>()?;
+    let (len, bytes) = rest.split_first_chunk::<8>()?;
+    Some(Kept { offset: u64::from_le_bytes(*offset), len: u64::from_le_bytes(*len), bytes })
 }
 
 /// The text of a report, with what became of the copy: a full disk must not keep a queue from being

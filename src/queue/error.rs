@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::store::record::RecordsError;
 use crate::store::scan::ScanError;
 
 /// What kind of fault it is: what a caller does next depends on it.
@@ -56,6 +57,14 @@ impl QueueError {
         match error {
             ScanError::Io(error) => QueueError::io("read", path, error),
             newer @ ScanError::Newer { .. } => QueueError::unreadable(path, &newer.to_string()),
+        }
+    }
+
+    /// A file of records that could not be read.
+    pub fn records(path: &Path, error: &RecordsError) -> QueueError {
+        match error {
+            RecordsError::Io(error) => QueueError::io("read", path, error),
+            newer @ RecordsError::Newer { .. } => QueueError::unreadable(path, &newer.to_string()),
         }
     }
 }

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use crate::base::QueueName;
 use crate::base::limits::{LOCK_DEADLINE, MAX_WAKE_BYTES};
 use crate::disk::{Disk, DiskFile, Open};
-use crate::queue::error::{FaultKind, QueueError};
+use crate::queue::error::QueueError;
 use crate::queue::layout::Layout;
+use crate::queue::lock::locked;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
@@ -28,8 +29,8 @@ pub fn write(disk: &dyn Disk, layout: &Layout, queue: &QueueName) -> Result<(), 
     let fault = |error| QueueError::io("write", &path, &error);
     let file = disk.open(&path, Open::Create).map_err(fault)?;
     if !file.lock(LOCK_DEADLINE).map_err(fault)? {
-        let text = format!("{} is held by another process", path.display());
-        return Err(QueueError { kind: FaultKind::Locked, text });
+        let waited = format!("it did not come free within {} s", LOCK_DEADLINE.as_secs());
+        return Err(locked(disk, &path, &waited));
     }
     let mut end = file.len().map_err(fault)?;
     if end > MAX_WAKE_BYTES {
