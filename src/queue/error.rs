@@ -52,6 +52,12 @@ impl QueueError {
         QueueError { kind: FaultKind::Io, text }
     }
 
+    /// A file that is not written, for a reason of this program's own.
+    pub fn unwritable(path: &Path, why: &str) -> QueueError {
+        let text = format!("cannot write {}: {why}", path.display());
+        QueueError { kind: FaultKind::Io, text }
+    }
+
     /// A file of frames that could not be scanned.
     pub fn scan(path: &Path, error: &ScanError) -> QueueError {
         match error {

@@ -203,7 +203,15 @@ pub(crate) struct Standings {
 impl Standings {
     /// Reads them as an owner would. The checkpoint first: what it relies on is written before it.
     pub(crate) fn read(disk: &dyn Disk, paths: &QueuePaths) -> Result<Standings, QueueError> {
-        let worker = worker_of(disk, &paths.worker_lock)?;
+        Standings::read_with(disk, paths, worker_of(disk, &paths.worker_lock)?)
+    }
+
+    /// Reads them when it is known whether a worker runs.
+    pub(crate) fn read_with(
+        disk: &dyn Disk,
+        paths: &QueuePaths,
+        worker: Worker,
+    ) -> Result<Standings, QueueError> {
         let (mut loaded, mut believed) = read_schedule(disk, paths)?;
         for _ in 1..ATTEMPTS {
             // The schedule may just have been replaced by a shorter one.

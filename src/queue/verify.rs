@@ -162,7 +162,9 @@ impl Queue<'_> {
     fn look_at(&self, entry: &crate::disk::Entry, worker: Worker, findings: &mut Findings) {
         let name = entry.name.as_str();
         if entry.is_dir {
-            findings.push(Finding::fault(name, None, "is a directory"));
+            if !self.has_content(name) {
+                findings.push(Finding::note(name, None, "is a directory, and none of ours"));
+            }
             return;
         }
         match self.disk.open(&self.paths.dir.join(name), Open::Read) {
@@ -173,7 +175,7 @@ impl Queue<'_> {
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // The files with content have been told of where that was read.
+            // What is wrong with a file that has content has been told where that was read.
             Err(_) if self.has_content(name) => {}
             Err(error) => findings.push(Finding::fault(name, None, error.to_string())),
         }
@@ -216,6 +218,3 @@ impl Queue<'_> {
 fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or(".")
 }
-
-#[cfg(test)]
-mod tests;
