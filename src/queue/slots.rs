@@ -115,11 +115,11 @@ pub(crate) fn read(file: &dyn DiskFile) -> Result<Vec<Slot>, QueueError> {
 }
 
 fn decode(slot: &[u8]) -> Slot {
-    if slot.iter().all(|byte| *byte == 0) {
+    let record = slot.get(..RECORD_LEN).unwrap_or(slot);
+    if record.iter().all(|byte| *byte == 0) {
         return Slot::Free;
     }
     let full = || {
-        let record = slot.get(..RECORD_LEN)?;
         let mut fields = RecordReader::new(record, MAGIC, VERSION).ok()?;
         let id = MessageId::new(fields.u64()?)?;
         Some(Slot::Full { id, offset: fields.u64()? })

@@ -210,6 +210,59 @@ fn what_is_no_queue_is_named() {
     );
 }
 
+/// Appends, settles in every way, and drains, as a server does, while others look.
+fn work(sample: &Sample, rounds: u64) {
+    let mut owner = sample.elect(at(1000));
+    let mut drained = false;
+    for round in 0..rounds {
+        let now = at(1000 + round);
+        owner.append(&sample.messages(20), now.wall).unwrap();
+        while let Step::Deliver(delivery) = owner.next(now).unwrap() {
+            let ending = match (delivery.message.id.get() % 5, delivery.attempt) {
+                (0, 1) if round % 3 == 0 => Ending::Failed {
+                    error: "no".to_owned(),
+                    policy: Default::default(),
+                    non_retryable: false,
+                    retry_after_ms: None,
+                },
+                (1, _) => Ending::Failed {
+                    error: "never".repeat(500),
+                    policy: Default::default(),
+                    non_retryable: true,
+                    retry_after_ms: None,
+                },
+                _ => Ending::Acknowledge,
+            };
+            owner.settle(vec![(delivery.message.id, ending)], now, &sample.random).unwrap();
+        }
+        discard_one(sample, round);
+        drained |= owner.poll(at(1000 + round)).unwrap();
+    }
+    assert!(drained);
+    owner.close(at(5000)).unwrap();
+}
+
+fn discard_one(sample: &Sample, round: u64) {
+    // Not every id is a dead letter.
+    let _ = crate::queue::discard(&sample.disk, &sample.layout, &sample.queue, 20 * round + 1);
+}
+
+#[test]
+fn beside_a_working_server_nothing_is_found() {
+    let sample = Sample::new();
+    let mut looks = 0;
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| work(&sample, 60));
+        while !server.is_finished() {
+            let verified = sample.verify();
+            assert!(verified.findings.are_ok(), "{:#?}", verified.findings);
+            looks += 1;
+        }
+    });
+    assert!(looks > 0);
+    assert!(sample.verify().findings.are_ok(), "{:#?}", sample.findings());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
