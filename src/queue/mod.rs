@@ -24,6 +24,7 @@ mod core;
 mod corrupt;
 mod dlq;
 mod drain;
+mod dump;
 mod error;
 mod finding;
 mod handle;
@@ -48,6 +49,7 @@ mod wake;
 
 pub use self::core::{Counts, Delivery, Owner, Step};
 pub use dlq::{DeadLetter, Reason};
+pub use dump::{Content, FileKind, Payload, Row, dump};
 pub use error::{FaultKind, QueueError, Report};
 pub use finding::{Finding, Findings, Severity};
 pub use handle::{HandleError, dead_letters, discard, replay};

@@ -7,6 +7,7 @@
 //! queue's own files.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -103,6 +104,33 @@ impl WakeReader {
         queues.sort();
         queues.dedup();
         Ok(Wake::Queues(queues))
+    }
+}
+
+/// Hands every line of the file, its line feed included, to `each` with where it begins, until that
+/// says to stop. A line that is longer than any name is given in parts.
+pub(crate) fn for_each_line(
+    file: &dyn DiskFile,
+    each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
+) -> Result<(), QueueError> {
+    let mut bytes = vec![0; CHUNK];
+    let mut at = 0;
+    loop {
+        let read = file
+            .read_full_at(&mut bytes, at)
+            .map_err(|error| QueueError::io("read", file.path(), &error))?;
+        let whole = bytes[..read].iter().rposition(|byte| *byte == b'\n').map(|last| last + 1);
+        // The last line may have no end.
+        let part = whole.filter(|_| read == CHUNK).unwrap_or(read);
+        if part == 0 {
+            return Ok(());
+        }
+        for line in bytes[..part].split_inclusive(|byte| *byte == b'\n') {
+            if each(at, line).is_break() {
+                return Ok(());
+            }
+            at += line.len() as u64;
+        }
     }
 }
 
