@@ -62,7 +62,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rustix", &["disk/real.rs", "base/time.rs", "http/", "server/"]),
     ("serde", &[]),
     ("serde_json", &[]),
-    ("serde_saphyr", &["flow/front_matter.rs"]),
+    ("serde_saphyr", &["flow/yaml.rs"]),
     ("sha2", &["base/digest.rs"]),
     ("signal_hook", &["server/"]),
     ("socket2", &["http/", "server/"]),
