@@ -6,5 +6,7 @@
 
 mod attempts;
 mod client;
+mod files;
 mod harness;
+mod restart;
 mod sink;
