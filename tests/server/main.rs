@@ -7,6 +7,8 @@
 mod attempts;
 mod client;
 mod files;
+mod flows;
 mod harness;
+mod refusals;
 mod restart;
 mod sink;
