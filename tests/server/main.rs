@@ -6,6 +6,7 @@
 
 mod attempts;
 mod client;
+mod crashes;
 mod files;
 mod flows;
 mod harness;
