@@ -7,9 +7,11 @@
 mod attempts;
 mod client;
 mod crashes;
+mod damage;
 mod files;
 mod flows;
 mod harness;
+mod processes;
 mod refusals;
 mod restart;
 mod sink;
