@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use crate::harness::{Server, Site, everything, failed, forward};
+use crate::nobody;
 use crate::sink::Sink;
 
 /// A server with one published flow `forward`, and everything that its state directory holds.
@@ -157,36 +157,17 @@ fn without_keys_and_without_dev_nothing_is_served_and_nothing_is_made() {
     assert!(!site.state().exists());
 }
 
-/// The user that owns nothing.
-const NOBODY: &str = "65534";
-
-/// The program as a user that does not own the site: as it is, unless that is the superuser.
-fn as_nobody(site: &Site) -> Command {
-    if !rustix::process::geteuid().is_root() {
-        return site.nexus();
-    }
-    // Where the test's program lies may be closed to others.
-    let program = site.root().join("nexus");
-    fs::copy(env!("CARGO_BIN_EXE_nexus"), &program).unwrap();
-    fs::set_permissions(site.root(), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = Command::new("setpriv");
-    command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}"), "--clear-groups"]);
-    command.arg(program).env_clear().env("NEXUS_DB", site.registry());
-    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").stdin(Stdio::null());
-    command
-}
-
 #[test]
 fn a_state_directory_that_cannot_be_written_is_refused_at_start_with_user_owner_and_mode() {
     let site = Site::new();
     fs::create_dir_all(site.state()).unwrap();
     fs::set_permissions(site.state(), fs::Permissions::from_mode(0o555)).unwrap();
-    let mut command = as_nobody(&site);
+    let mut command = nobody::nexus(&site);
     let error =
         failed(&command.args(["serve", "--dev", "--listen", "127.0.0.1:0"]).output().unwrap());
-    let user = rustix::process::geteuid();
-    let user = if user.is_root() { NOBODY.to_owned() } else { user.as_raw().to_string() };
-    for part in [site.state().to_str().unwrap(), &format!("as user {user}"), "mode 0555"] {
+    for part in
+        [site.state().to_str().unwrap(), &format!("as user {}", nobody::user()), "mode 0555"]
+    {
         assert!(error.contains(part), "{error}, without {part}");
     }
     assert_eq!(everything(site.state()), [] as [PathBuf; 0]);
