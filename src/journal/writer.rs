@@ -53,7 +53,8 @@ impl LogWriter {
                 return;
             }
             mark = back;
-            std::thread::sleep(FULL_PAUSE);
+            // Nothing comes while the mark is here: this only lets time pass.
+            let _ = written.recv_timeout(FULL_PAUSE);
         }
         // Past the deadline nobody reads standard error.
         let _ = written.recv_timeout(until.saturating_duration_since(Instant::now()));

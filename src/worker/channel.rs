@@ -228,10 +228,7 @@ impl Inbox {
     fn refuse_if_stuck(&self, now: Duration) -> Option<String> {
         let stuck = self.busy_for(now);
         (stuck >= STUCK_AFTER).then(|| {
-            format!(
-                "the queue's disk has made no progress for {} s; send it again",
-                stuck.as_secs()
-            )
+            format!("the queue has made no progress for {} s; send it again", stuck.as_secs())
         })
     }
 }

@@ -7,6 +7,7 @@
 //! bytes (`queue`), the queues themselves (`roster`).
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::journal::{Event, Kind};
 use crate::queue::{self, QueueError, Wake, WakeReader};
 use crate::worker::channel::{DoneSignal, Never};
 use crate::worker::roster::Roster;
+use crate::worker::runner::panic_text;
 use crate::worker::surroundings::Surroundings;
 
 /// How the file of a server's lock ends.
@@ -80,7 +82,12 @@ struct Rounds {
 impl Rounds {
     fn work(mut self, stopped: &Receiver<Never>) {
         while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            self.round();
+            let round = AssertUnwindSafe(|| self.round());
+            if let Err(panic) = catch_unwind(round) {
+                let event = Event::new(Kind::WorkerPanicked);
+                let text = format!("the search for work panicked: {}", panic_text(&*panic));
+                self.around.journal.record(&event.error(text));
+            }
         }
         self.servers.leave(&*self.around.disk);
     }

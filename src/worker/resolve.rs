@@ -110,9 +110,8 @@ impl Resolver {
 fn load(queue: &QueueName, latest: Latest) -> Resolved {
     match latest {
         Latest::None => Resolved::Missing,
-        Latest::Corrupt { version, text } => {
-            Resolved::Corrupt(format!("flow {queue}, version {version}: {text}"))
-        }
+        // The registry's text names the flow and the version.
+        Latest::Corrupt { text, .. } => Resolved::Corrupt(text),
         Latest::Version { version, artifact } => match Flow::from_artifact(&artifact) {
             Ok(flow) => Resolved::Flow { version, flow },
             Err(error) => Resolved::Corrupt(format!("flow {queue}, version {version}: {error}")),

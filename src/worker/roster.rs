@@ -224,7 +224,7 @@ impl Roster {
         let owner = OwnerThread::new(
             post,
             Tenure::new(Box::new(files)),
-            Runners::new(Box::new(move |jobs| seat.clone().start(jobs))),
+            Runners::new(Box::new(move |orders| seat.clone().start(orders))),
         );
         let (roster, name, own) = (Weak::clone(&self.me), queue.clone(), Arc::clone(&inbox));
         std::thread::Builder::new().name(format!("q:{queue}")).stack_size(OWNER_STACK).spawn(
@@ -294,7 +294,9 @@ fn problem(inbox: &Inbox, now: Duration) -> Option<String> {
     if stuck >= STUCK_AFTER {
         return Some(format!("its files have not answered for {} s", stuck.as_secs()));
     }
-    inbox.troubles().into_iter().next().map(|trouble| trouble.text)
+    let trouble = inbox.troubles().into_iter().next()?;
+    let lasts = now.saturating_sub(trouble.since).as_secs();
+    Some(format!("{} (for {lasts} s)", trouble.text))
 }
 
 fn shorten(mut problems: Vec<String>) -> Vec<String> {

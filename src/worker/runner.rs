@@ -19,7 +19,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, TrySendError};
 
 use crate::base::limits::{MAX_IN_FLIGHT, RUNNER_STACK};
 use crate::base::{MessageId, QueueName};
@@ -87,13 +87,21 @@ pub(super) enum Done {
     NoSuchFlow,
 }
 
-/// Starts one more runner thread that takes jobs from this channel.
-pub(super) type StartRunner = Box<dyn FnMut(Receiver<Job>) -> io::Result<()> + Send>;
+/// What a runner thread is told.
+pub(super) enum Order {
+    /// To run this.
+    Run(Job),
+    /// To end: one thread, whichever is idle.
+    End,
+}
+
+/// Starts one more runner thread that takes orders from this channel.
+pub(super) type StartRunner = Box<dyn FnMut(Receiver<Order>) -> io::Result<()> + Send>;
 
 /// The runner threads of one queue, as its owner sees them.
 pub(super) struct Runners {
-    jobs: Sender<Job>,
-    waiting: Receiver<Job>,
+    orders: Sender<Order>,
+    waiting: Receiver<Order>,
     threads: usize,
     start: StartRunner,
 }
@@ -101,9 +109,9 @@ pub(super) struct Runners {
 impl Runners {
     /// No threads yet.
     pub(super) fn new(start: StartRunner) -> Runners {
-        // Never holds more than are in flight.
-        let (jobs, waiting) = crossbeam_channel::bounded(MAX_IN_FLIGHT);
-        Runners { jobs, waiting, threads: 0, start }
+        // Never holds more than are in flight, and one end for each thread.
+        let (orders, waiting) = crossbeam_channel::bounded(2 * MAX_IN_FLIGHT);
+        Runners { orders, waiting, threads: 0, start }
     }
 
     /// Hands a job to a runner; `busy` others are at work or about to be.
@@ -117,9 +125,19 @@ impl Runners {
                 Err(error) => return Err((job, error)),
             }
         }
-        self.jobs.try_send(job).map_err(|refused| {
-            (refused.into_inner(), io::Error::other("more deliveries in flight than runners"))
-        })
+        match self.orders.try_send(Order::Run(job)) {
+            Err(
+                TrySendError::Full(Order::Run(job)) | TrySendError::Disconnected(Order::Run(job)),
+            ) => Err((job, io::Error::other("more deliveries in flight than runners"))),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Ends the threads beyond so many, each once it is idle.
+    pub(super) fn shrink_to(&mut self, wanted: usize) {
+        while self.threads > wanted && self.orders.try_send(Order::End).is_ok() {
+            self.threads -= 1;
+        }
     }
 }
 
@@ -143,18 +161,19 @@ pub(super) struct Seat {
 
 impl Seat {
     /// Starts a thread at this seat. It ends when nobody can hand it a job any more.
-    pub(super) fn start(self, jobs: Receiver<Job>) -> io::Result<()> {
+    pub(super) fn start(self, orders: Receiver<Order>) -> io::Result<()> {
         std::thread::Builder::new()
             .name(format!("r:{}", self.queue))
             .stack_size(RUNNER_STACK)
-            .spawn(move || self.work(&jobs))
+            .spawn(move || self.work(&orders))
             .map(drop)
     }
 
-    fn work(self, jobs: &Receiver<Job>) {
+    fn work(self, orders: &Receiver<Order>) {
         let reader = RegistryReader::new(self.around.registry.clone());
         let mut resolver = Resolver::new(self.queue.clone());
-        for job in jobs {
+        for order in orders {
+            let Order::Run(job) = order else { return };
             let ended = self.run(job, &reader, &mut resolver);
             self.inbox.tell(Command::Ended(Box::new(ended)));
         }
@@ -307,6 +326,20 @@ mod tests {
         assert_eq!(count.len(), 1, "the first thread is free again");
         assert!(runners.hand(job(3), 1).is_ok());
         assert_eq!(count.len(), 2);
+    }
+
+    #[test]
+    fn threads_beyond_the_flows_concurrency_are_ended() {
+        let mut runners = Runners::new(Box::new(|_| Ok(())));
+        for busy in 0..4 {
+            assert!(runners.hand(job(busy as u64 + 1), busy).is_ok());
+        }
+        runners.shrink_to(4);
+        assert_eq!(runners.waiting.len(), 4);
+        runners.shrink_to(1);
+        assert_eq!((runners.threads, runners.waiting.len()), (1, 7));
+        runners.shrink_to(1);
+        assert_eq!(runners.waiting.len(), 7, "each is told once");
     }
 
     #[test]

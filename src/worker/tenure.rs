@@ -1,8 +1,8 @@
 //! What this process has of a queue's files: nothing, the right to append, or all of it.
 //!
 //! A queue is opened, put up for election, and reopened through full recovery after a failure that
-//! its files do not survive. Each opening is a new tenure with a number; a run that began in an
-//! earlier one says nothing about this one. Not here: what is done with the files (`owner`).
+//! its files do not survive. What follows is a new tenure with another number; a run that began in
+//! an earlier one says nothing about this one. Not here: what is done with the files (`owner`).
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Tenure {
         Tenure { opener, state, number: 0 }
     }
 
-    /// Counts the openings.
+    /// Which tenure it is: another one from the moment its files are given up.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
@@ -78,7 +78,6 @@ impl Tenure {
         match elected {
             Ok(Elected::Won(files)) => {
                 self.state = State::Owning(files);
-                self.number = self.number.wrapping_add(1);
                 Change::Won
             }
             Ok(Elected::Lost(files)) => {
@@ -131,6 +130,7 @@ impl Tenure {
 
     /// Closes what is open, to be opened again through recovery in a second.
     pub(super) fn close(&mut self, why: String, now: Moment) {
+        self.number = self.number.wrapping_add(1);
         let closed = State::Closed { why, open_at: now.boot + FAULT_RETRY_DELAY };
         if let State::Owning(files) = std::mem::replace(&mut self.state, closed) {
             // The files are given up because they failed; recovery reads them anew whatever this

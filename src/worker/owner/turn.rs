@@ -124,6 +124,7 @@ impl OwnerThread {
             self.traces.insert(id, trace);
             endings.push((id, ending));
         }
+        self.runners.shrink_to(self.concurrency);
         endings
     }
 
