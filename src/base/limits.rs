@@ -104,6 +104,15 @@ pub const CHECKPOINT_SYNC_COUNT: u32 = 1000;
 /// Size in bytes past which whoever finds the wake file empties it.
 pub const MAX_WAKE_BYTES: u64 = 1 << 20;
 
+/// Findings about one queue that `nexus queue verify` names before it only counts.
+pub const MAX_FINDINGS: usize = 1000;
+
+/// Pending retries that `nexus queue show` lists.
+pub const MAX_LISTED_RETRIES: usize = 100;
+
+/// How often `nexus queue show --watch` looks.
+pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Bytes of damaged log that are kept aside for a person, for each queue.
 pub const MAX_CORRUPT_BYTES: u64 = 64 << 20;
 
