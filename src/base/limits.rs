@@ -228,7 +228,10 @@ pub const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 /// Names that one answer or one log line lists before it only counts.
 pub const MAX_NAMED_PROBLEMS: usize = 20;
 
-/// Equal complaints within this time are one line of the log.
+/// Lines that one cause may write within one such interval.
+pub const REPEAT_LINES: u32 = 10;
+
+/// The time within which the lines of one complaint are counted.
 pub const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Causes whose repeats are told apart.

@@ -52,8 +52,9 @@ impl Janitor {
         let wake = WakeReader::new(Arc::clone(&around.disk), &around.layout);
         let rounds = Rounds { around, roster, servers, wake };
         std::thread::Builder::new().name("janitor".into()).spawn(move || {
-            if resume {
-                rounds.start_all_with_work();
+            match resume {
+                true => rounds.start_all_with_work(),
+                false => rounds.leave_earlier_runs(),
             }
             rounds.work(&stopped);
             drop(alive);
@@ -104,6 +105,14 @@ impl Rounds {
         }
         for queue in self.roster.unplaced() {
             self.wake(&queue);
+        }
+    }
+
+    /// Removes what servers left that were dead before this one started. What they left in their
+    /// queues is an earlier run's, and waits for a submission.
+    fn leave_earlier_runs(&self) {
+        if let Err(error) = self.servers.bury_dead(&*self.around.disk) {
+            self.report(&error.to_string());
         }
     }
 
