@@ -161,9 +161,7 @@ pub const KEPT: &str = concat!(
 );
 
 /// One line.
-pub const WAKE: &str = concat!(
-    "61636d652f610a", // line
-);
+pub const WAKE: &str = "61636d652f610a";
 
 /// Bytes of the frame of a replay of `{}`, whose correlation id has 36 characters.
 pub const REPLAY_LEN: usize = 16 + 30 + 36 + 2;
