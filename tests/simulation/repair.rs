@@ -102,7 +102,8 @@ impl Case {
         }
     }
 
-    fn damage(&self) {
+    /// Damages a file at random; its bytes move only if they `may_move`.
+    fn damage(&self, may_move: bool) {
         let files = [
             "segment.log",
             "segment.log",
@@ -117,7 +118,7 @@ impl Case {
         if len == 0 {
             return;
         }
-        let (place, kind) = (self.roll(len), self.roll(4));
+        let (place, kind) = (self.roll(len), self.roll(if may_move { 4 } else { 3 }));
         self.disk.tamper(&path, |bytes| match kind {
             0 => bytes[place] ^= 4,
             1 => bytes.truncate(place),
@@ -141,16 +142,20 @@ impl Case {
         found
     }
 
-    /// Repairs, dying a few times first; whether any of that came to its end early.
+    /// A repair that dies in one of its operations, unless it comes to its end before.
+    fn die_in_a_repair(&self) {
+        self.disk.doom(CLI, self.roll(120) as u64);
+        let died = repair(&self.disk_of(CLI), &self.layout, &self.queue).is_err();
+        self.disk.doom(99, 0);
+        if died && self.roll(2) == 0 {
+            self.disk.cut_power(0..3);
+        }
+        (0..3).for_each(|process| self.disk.revive(process));
+    }
+
     fn mend(&self) {
         for _ in 0..self.roll(4) {
-            self.disk.doom(CLI, self.roll(120) as u64);
-            let died = repair(&self.disk_of(CLI), &self.layout, &self.queue).is_err();
-            self.disk.doom(99, 0);
-            if died && self.roll(2) == 0 {
-                self.disk.cut_power(0..3);
-            }
-            (0..3).for_each(|process| self.disk.revive(process));
+            self.die_in_a_repair();
         }
         repair(&self.disk_of(CLI), &self.layout, &self.queue).unwrap();
         let verified = verify(&self.disk_of(CLI), &self.layout, &self.queue);
@@ -178,21 +183,39 @@ fn id(body: &[u8]) -> u64 {
     u64::from_le_bytes(body[..8].try_into().unwrap())
 }
 
+/// Those of the open messages that lie in the log.
+fn due(case: &Case, messages: &[Vec<u8>]) -> BTreeSet<u64> {
+    messages.iter().map(|body| id(body)).filter(|id| case.open.contains(id)).collect()
+}
+
 #[test]
 fn a_repair_that_dies_at_any_moment_loses_nothing() {
     for seed in 0..2000 {
         let case = Case::new(seed);
         for _ in 0..=case.roll(3) {
-            case.damage();
+            case.damage(true);
         }
         let (messages, letters) = (case.sound("segment.log"), case.sound("dlq.log"));
-        let due: BTreeSet<u64> =
-            messages.iter().map(|body| id(body)).filter(|id| case.open.contains(id)).collect();
         case.mend();
         assert_eq!(case.sound("segment.log"), messages, "seed {seed}: messages");
         assert_eq!(case.sound("dlq.log"), letters, "seed {seed}: dead letters");
         let delivered = case.deliver_all();
-        let lost: Vec<&u64> = due.difference(&delivered).collect();
+        let lost: Vec<u64> = due(&case, &messages).difference(&delivered).copied().collect();
+        assert!(lost.is_empty(), "seed {seed}: {lost:?} were never delivered");
+    }
+}
+
+#[test]
+fn a_server_may_follow_a_repair_that_died() {
+    for seed in 0..4000 {
+        let case = Case::new(seed);
+        for _ in 0..=case.roll(3) {
+            case.damage(false);
+        }
+        let messages = case.sound("segment.log");
+        case.die_in_a_repair();
+        let delivered = case.deliver_all();
+        let lost: Vec<u64> = due(&case, &messages).difference(&delivered).copied().collect();
         assert!(lost.is_empty(), "seed {seed}: {lost:?} were never delivered");
     }
 }
