@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs2::FileExt as LockExt;
-use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, StatxFlags};
 
 use crate::disk::holder::holder_of;
 use crate::disk::{Disk, DiskFile, Entry, Identity, Open};
@@ -234,6 +234,11 @@ impl DiskFile for RealFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.file, how, offset, len)?)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -261,7 +261,10 @@ impl Appender {
                         found.highest = found.highest.max(id);
                     }
                 }
-                Some(Item::Gap { offset, .. }) => found.begins_damaged |= offset == from,
+                // Zeros may be space that was given back.
+                Some(Item::Gap { offset, zeros, .. }) => {
+                    found.begins_damaged |= offset == from && !zeros;
+                }
                 Some(Item::Zeros { .. }) => {}
                 Some(Item::Tail { offset, len }) => {
                     found.begins_damaged |= offset == from;
@@ -381,7 +384,10 @@ pub(crate) fn rewrite(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), Que
         if read == 0 {
             break;
         }
-        file.write_all_at(&buffer[..read], at).map_err(fault)?;
+        // Zeros are no data, and may be space that was given back.
+        if buffer[..read].iter().any(|byte| *byte != 0) {
+            file.write_all_at(&buffer[..read], at).map_err(fault)?;
+        }
         at += read as u64;
     }
     file.sync().map_err(fault)
