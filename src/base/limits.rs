@@ -86,6 +86,12 @@ pub const MAX_IN_FLIGHT: usize = 64;
 /// again.
 pub const MAX_OUT_OF_ORDER: usize = 4096;
 
+/// Settled bytes of a log that are given back to the file system at once, at the least.
+pub const RECLAIM_CHUNK: u64 = 1 << 20;
+
+/// How often space that retries held on to is looked for again.
+pub const RECLAIM_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Crashes of the process during one message's run after which it is dead-lettered.
 pub const MAX_CRASHES: u32 = 5;
 

@@ -138,6 +138,13 @@ pub trait DiskFile: Send + Sync {
     /// As the file system gives them.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
+    /// Gives the space of a part of the file back to the file system; the part then reads as zeros,
+    /// and the length stays. Need not be durable.
+    ///
+    /// # Errors
+    /// `Unsupported` where the file system has no holes, and as it gives them.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+
     /// Makes data and length durable.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs2::FileExt as LockExt;
-use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, StatxFlags};
 
 use crate::disk::holder::holder_of;
 use crate::disk::{Disk, DiskFile, Entry, Identity, Open};
@@ -129,7 +129,9 @@ impl Disk for RealDisk {
             return Err(refused(path, "is not a regular file"));
         }
         self.refuse_foreign(path, meta.uid())?;
-        Ok(Box::new(RealFile { file, path: path.to_path_buf() }))
+        // It stays the same file for as long as it is open.
+        let identity = statx_identity(&statx(&file, StatxFlags::INO)?);
+        Ok(Box::new(RealFile { file, identity, path: path.to_path_buf() }))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -202,13 +204,12 @@ impl Disk for RealDisk {
 #[derive(Debug)]
 struct RealFile {
     file: File,
+    identity: Identity,
     path: PathBuf,
 }
 
-impl RealFile {
-    fn statx(&self, what: StatxFlags) -> io::Result<rustix::fs::Statx> {
-        Ok(rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, what)?)
-    }
+fn statx(file: &File, what: StatxFlags) -> io::Result<rustix::fs::Statx> {
+    Ok(rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, what)?)
 }
 
 impl DiskFile for RealFile {
@@ -217,11 +218,11 @@ impl DiskFile for RealFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.statx(StatxFlags::SIZE)?.stx_size)
+        Ok(statx(&self.file, StatxFlags::SIZE)?.stx_size)
     }
 
     fn identity(&self) -> io::Result<Identity> {
-        Ok(statx_identity(&self.statx(StatxFlags::INO)?))
+        Ok(self.identity)
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -234,6 +235,11 @@ impl DiskFile for RealFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.file, how, offset, len)?)
     }
 
     fn sync(&self) -> io::Result<()> {

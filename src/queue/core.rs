@@ -25,6 +25,7 @@ use crate::queue::schedule::{Moment, Schedule};
 use crate::queue::segment::Appender;
 use crate::queue::settle::Pending;
 use crate::queue::slots::Slots;
+use crate::queue::space::Space;
 use crate::queue::verdict::{self, Settled};
 use crate::store::frame;
 use crate::store::scan::{Item, Scanner};
@@ -96,6 +97,12 @@ pub struct Owner {
     pub(crate) unsynced_since: Option<Duration>,
     pub(crate) unsynced_count: u32,
     pub(crate) reports: Vec<Report>,
+    pub(crate) space: Space,
+    /// Where the last frame begins that reading has come to.
+    pub(crate) last_frame: u64,
+    /// Zeros between frames that are damage unless what follows them is settled, as offset and
+    /// length.
+    pub(crate) zeros: Option<(u64, u64)>,
     /// Whether a due retry goes first when there is also a fresh message: they take turns.
     pub(crate) retry_first: bool,
 }
@@ -198,14 +205,21 @@ impl Owner {
                 item.map_err(|error| QueueError::scan(self.appender.file().path(), &error))?;
             let (offset, len) = match item {
                 None => return Ok(None),
-                // Space that was given back; the messages that stood there are settled.
-                Some(Item::Gap { offset: 0, zeros: true, .. }) => continue,
+                // Space that was given back, if what follows it is settled.
+                Some(Item::Gap { offset, len, zeros: true }) => {
+                    self.zeros = (offset > 0).then_some((offset, len));
+                    continue;
+                }
                 Some(Item::Gap { offset, len, .. })
                 | Some(Item::Zeros { offset, len })
                 | Some(Item::Tail { offset, len }) => (offset, len),
                 Some(Item::Frame { offset, len, frame }) => {
+                    self.last_frame = offset;
                     let message =
                         (frame.kind == KIND_MESSAGE).then(|| Message::decode(frame.body)).flatten();
+                    if let Some(message) = &message {
+                        self.judge_zeros(message.id);
+                    }
                     match message {
                         Some(message) if self.is_passed_over(message.id) => continue,
                         Some(message) => {
@@ -228,6 +242,22 @@ impl Owner {
             self.last_id = self.last_id.max(Some(id));
         }
         settled
+    }
+
+    /// Zeros in front of a message were given back if everything before it is settled; else they
+    /// are damage.
+    fn judge_zeros(&mut self, next: MessageId) {
+        if let Some((offset, len)) = self.zeros.take()
+            && next > self.min_id
+        {
+            self.report_gap(offset, len);
+        }
+    }
+
+    /// Sets how many settled bytes are given back to the file system at once, at the least; a
+    /// megabyte unless it is set. For logs that are small on purpose.
+    pub fn set_reclaim_chunk(&mut self, bytes: u64) {
+        self.space = Space::new(bytes);
     }
 
     fn launch_fresh(

@@ -46,6 +46,7 @@ impl Owner {
         }
         if !self.is_idle() {
             self.compact(now)?;
+            self.reclaim(now)?;
             return Ok(false);
         }
         self.sync_checkpoint(now, true)?;
@@ -96,6 +97,8 @@ impl Owner {
         self.settled_early.clear();
         self.crashes.clear();
         self.scanner.seek(0);
+        self.last_frame = 0;
+        self.space.reset();
         self.apply_marks()?;
         Ok(true)
     }

@@ -41,6 +41,7 @@ mod segment;
 mod sequence;
 mod settle;
 mod slots;
+mod space;
 #[cfg(test)]
 mod tests;
 mod verdict;

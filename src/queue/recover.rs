@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::MessageId;
-use crate::base::limits::LOCK_DEADLINE;
+use crate::base::limits::{LOCK_DEADLINE, RECLAIM_CHUNK};
 use crate::disk::{DiskFile, Open};
 use crate::queue::acked;
 use crate::queue::checkpoint::{Checkpoint, CheckpointFile};
@@ -27,6 +27,7 @@ use crate::queue::schedule::{Moment, Schedule};
 use crate::queue::segment::{Appender, rewrite};
 use crate::queue::settle;
 use crate::queue::slots::Slots;
+use crate::queue::space::Space;
 use crate::store::replace::remove_temporaries;
 use crate::store::scan::Scanner;
 
@@ -145,6 +146,9 @@ fn recover(appender: Appender, slots: Slots, now: Moment) -> Result<Owner, Queue
         unsynced_since: None,
         unsynced_count: 0,
         reports,
+        space: Space::new(RECLAIM_CHUNK),
+        last_frame: 0,
+        zeros: None,
         retry_first: false,
     };
     owner.adopt(loaded, &index, now)?;

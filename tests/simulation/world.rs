@@ -280,7 +280,8 @@ impl World {
         let taken = std::mem::replace(&mut self.servers[server], Server::Down);
         self.servers[server] = match taken {
             Server::Appends(appender) => match Owner::elect(*appender, self.now) {
-                Ok(Election::Won(owner)) => {
+                Ok(Election::Won(mut owner)) => {
+                    owner.set_reclaim_chunk(1000);
                     assert!(self.owner().is_none(), "two owners at once");
                     self.note(format!("server {server}: elected"));
                     self.unsynced_acknowledgements_are_void();

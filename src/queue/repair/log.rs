@@ -15,6 +15,7 @@ use crate::queue::inspect::{Standing, Standings};
 use crate::queue::message::{KIND_MESSAGE, Message, NewMessage, Origin};
 use crate::queue::repair::Repair;
 use crate::queue::repair::dead_letters::copy_ranges;
+use crate::queue::space::is_given_back;
 use crate::queue::{checkpoint, corrupt};
 use crate::store::replace::replace;
 use crate::store::scan::{Item, Scanner};
@@ -66,8 +67,8 @@ impl Survey {
             let item = scanner.next(file, len);
             match item.map_err(|error| QueueError::scan(file.path(), &error))? {
                 None => return Ok(survey),
-                // Space that was given back.
-                Some(Item::Gap { offset: 0, zeros: true, .. }) => {}
+                Some(Item::Gap { offset, len, zeros: true })
+                    if is_given_back((offset, len), checkpoint_offset) => {}
                 Some(Item::Gap { offset, len, .. }) => survey.bad.push((offset, len)),
                 Some(Item::Zeros { offset, len }) => survey.tail = Some(((offset, len), true)),
                 Some(Item::Tail { offset, len }) => survey.tail = Some(((offset, len), false)),

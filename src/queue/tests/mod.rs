@@ -3,4 +3,5 @@
 mod inspect;
 mod repair;
 mod sample;
+mod space;
 mod verify;

@@ -7,6 +7,7 @@ use crate::queue::dlq::open_existing;
 use crate::queue::error::QueueError;
 use crate::queue::finding::{Finding, Findings};
 use crate::queue::message::{KIND_MESSAGE, Message};
+use crate::queue::space::is_given_back;
 use crate::queue::verify::state::State;
 use crate::queue::verify::{ATTEMPTS, Queue, name_of};
 use crate::store::scan::{Item, Scanner};
@@ -95,7 +96,7 @@ impl Queue<'_> {
             scanner.seek(offset);
             let judged = self.under(&self.paths.append_lock, || {
                 len = length(file.as_ref())?;
-                reading.judge(file.as_ref(), &mut scanner, len)
+                reading.judge(file.as_ref(), &mut scanner, len, state.offset())
             })?;
             if let End::Emptied = judged {
                 return Ok(End::Emptied);
@@ -125,6 +126,7 @@ impl Reading {
         file: &dyn DiskFile,
         scanner: &mut Scanner,
         len: u64,
+        checkpoint_offset: Option<u64>,
     ) -> Result<End, QueueError> {
         let offset = scanner.position();
         let last_is_gone = match self.last {
@@ -137,7 +139,7 @@ impl Reading {
         let item = scanner.next(file, len);
         match item.map_err(|error| QueueError::scan(file.path(), &error))? {
             Some(Item::Frame { .. }) => scanner.seek(offset),
-            Some(item) => self.take(&item, None),
+            Some(item) => self.take(&item, checkpoint_offset),
             None => {}
         }
         Ok(End::Read)
@@ -148,8 +150,9 @@ impl Reading {
         let (offset, len) = place_of(item);
         let fault = |text: String| Finding::fault(&self.file, Some((offset, len)), text);
         let finding = match item {
-            // Space that was given back.
-            Item::Gap { offset: 0, zeros: true, .. } => return,
+            Item::Gap { zeros: true, .. } if is_given_back((offset, len), checkpoint_offset) => {
+                return;
+            }
             Item::Gap { zeros: true, .. } => fault("zeros between messages".to_owned()),
             Item::Gap { .. } => fault("bytes that are no message".to_owned()),
             Item::Tail { .. } => fault("the end is torn".to_owned()),
