@@ -145,7 +145,7 @@ impl Queue<'_> {
         // reason the other way round.
         let state = self.read_state(worker, findings);
         let letters = self.read_dead_letters(findings);
-        let log = self.read_log(&state, findings);
+        let log = self.read_log(&state, worker, findings);
         self.read_kept_aside(findings);
         self.read_slots(worker, findings);
         self.compare(&state, &letters, &log, &mut pass.doubts);

@@ -172,8 +172,9 @@ pub const SEGMENT_SAYS: [&str; 2] = [
 ];
 pub const SEQUENCE_SAYS: [&str; 1] =
     [r#"{"at":0,"length":28,"kind":"sequence","next_id":3,"synced_end":0}"#];
-pub const CHECKPOINT_SAYS: [&str; 1] = [
+pub const CHECKPOINT_SAYS: [&str; 2] = [
     r#"{"at":0,"length":44,"kind":"checkpoint","generation":1,"offset":55,"id":2,"retry_length":0}"#,
+    r#"{"at":4096,"length":44,"kind":"checkpoint","generation":2,"offset":110,"id":3,"retry_length":0}"#,
 ];
 pub const RETRY_SAYS: [&str; 3] = [
     r#"{"at":0,"length":52,"kind":"scheduled","id":1,"offset":0,"attempt":2,"due_at":"2026-08-09T14:02:12.250Z","delay_ms":1000}"#,

@@ -34,8 +34,8 @@ pub(super) struct Survey {
     sound: Vec<(u64, u64)>,
     /// Ranges that are no message, with sound ones behind them.
     bad: Vec<(u64, u64)>,
-    /// What stands behind the last message, and whether that is nothing but zeros.
-    tail: Option<((u64, u64), bool)>,
+    /// What is torn behind the last message.
+    tail: Option<(u64, u64)>,
     /// Messages that do not follow the ids before them.
     displaced: Vec<(u64, MessageId)>,
     last: Option<MessageId>,
@@ -70,8 +70,9 @@ impl Survey {
                 Some(Item::Gap { offset, len, zeros: true })
                     if is_given_back((offset, len), checkpoint_offset) => {}
                 Some(Item::Gap { offset, len, .. }) => survey.bad.push((offset, len)),
-                Some(Item::Zeros { offset, len }) => survey.tail = Some(((offset, len), true)),
-                Some(Item::Tail { offset, len }) => survey.tail = Some(((offset, len), false)),
+                // Space that was taken ahead.
+                Some(Item::Zeros { .. }) => {}
+                Some(Item::Tail { offset, len }) => survey.tail = Some((offset, len)),
                 Some(Item::Frame { offset, len, frame }) => {
                     let message = Some(frame).filter(|frame| frame.kind == KIND_MESSAGE);
                     match message.and_then(|frame| Message::decode(frame.body)) {
@@ -143,8 +144,7 @@ impl Repair<'_> {
         file: &dyn DiskFile,
         survey: &Survey,
     ) -> Result<(), QueueError> {
-        let tail = survey.tail.filter(|(_, zeros)| !zeros).map(|(range, _)| range);
-        for range in survey.bad.iter().copied().chain(tail) {
+        for range in survey.bad.iter().copied().chain(survey.tail) {
             corrupt::keep_all_aside(self.disk, &self.paths.corrupt, file, range)?;
         }
         Ok(())
@@ -156,18 +156,12 @@ impl Repair<'_> {
         file: &dyn DiskFile,
         survey: &Survey,
     ) -> Result<(), QueueError> {
-        let Some(((offset, len), zeros)) = survey.tail else { return Ok(()) };
+        let Some((offset, len)) = survey.tail else { return Ok(()) };
         let path = self.paths.segment.clone();
         file.set_len(offset)
             .and_then(|()| file.sync())
             .map_err(|error| QueueError::io("cut", &path, &error))?;
-        let text = match zeros {
-            true => format!("{len} zero byte(s) at its end cut"),
-            false => {
-                format!("{len} torn byte(s) at its end cut; they are kept in segment.log.corrupt")
-            }
-        };
-        self.note(&path, text);
+        self.note(&path, torn(len));
         Ok(())
     }
 
@@ -210,11 +204,15 @@ impl Repair<'_> {
             );
             self.note(&path, text);
         }
-        if survey.tail.is_some() {
-            self.note(&path, "what stood behind the last message cut");
+        if let Some((_, len)) = survey.tail {
+            self.note(&path, torn(len));
         }
         Ok(())
     }
+}
+
+fn torn(len: u64) -> String {
+    format!("{len} torn byte(s) at its end cut; they are kept in segment.log.corrupt")
 }
 
 fn append_displaced(

@@ -6,6 +6,7 @@ use crate::queue::core::read_message;
 use crate::queue::dlq::open_existing;
 use crate::queue::error::QueueError;
 use crate::queue::finding::{Finding, Findings};
+use crate::queue::inspect::Worker;
 use crate::queue::message::{KIND_MESSAGE, Message};
 use crate::queue::space::is_given_back;
 use crate::queue::verify::state::State;
@@ -29,6 +30,9 @@ pub(super) struct LogFacts {
 struct Reading {
     /// The file's name.
     file: String,
+    /// Where the checkpoint, as it was before, says that the first unsettled message begins.
+    checkpoint_offset: Option<u64>,
+    worker: Worker,
     facts: LogFacts,
     findings: Findings,
     /// The last message that was read, and where it begins.
@@ -43,8 +47,13 @@ enum End {
 }
 
 impl Queue<'_> {
-    pub(super) fn read_log(&self, state: &State, findings: &mut Findings) -> LogFacts {
-        match self.read_log_until_it_stands(state) {
+    pub(super) fn read_log(
+        &self,
+        state: &State,
+        worker: Worker,
+        findings: &mut Findings,
+    ) -> LogFacts {
+        match self.read_log_until_it_stands(state, worker) {
             Ok(reading) => {
                 findings.extend(reading.findings);
                 reading.facts
@@ -56,26 +65,26 @@ impl Queue<'_> {
         }
     }
 
-    fn read_log_until_it_stands(&self, state: &State) -> Result<Reading, QueueError> {
+    fn read_log_until_it_stands(
+        &self,
+        state: &State,
+        worker: Worker,
+    ) -> Result<Reading, QueueError> {
+        let new = || Reading::new(self.log_name(), state.offset(), worker);
         for _ in 1..ATTEMPTS {
-            let mut reading = Reading::new(self.log_name());
-            if let End::Read = self.read_once(state, &mut reading, false)? {
+            let mut reading = new();
+            if let End::Read = self.read_once(&mut reading, false)? {
                 return Ok(reading);
             }
         }
-        let mut reading = Reading::new(self.log_name());
-        self.under(&self.paths.append_lock, || self.read_once(state, &mut reading, true))?;
+        let mut reading = new();
+        self.under(&self.paths.append_lock, || self.read_once(&mut reading, true))?;
         Ok(reading)
     }
 
     /// Reads the log from its start to its end. What does not verify is judged under `append.lock`,
     /// if that is not `locked` already.
-    fn read_once(
-        &self,
-        state: &State,
-        reading: &mut Reading,
-        locked: bool,
-    ) -> Result<End, QueueError> {
+    fn read_once(&self, reading: &mut Reading, locked: bool) -> Result<End, QueueError> {
         let path = &self.paths.segment;
         let Some(file) = open_existing(self.disk.as_ref(), path, Open::Read)? else {
             return Ok(End::Read);
@@ -88,15 +97,16 @@ impl Queue<'_> {
                 None => return Ok(End::Read),
                 Some(item) => item,
             };
-            if matches!(item, Item::Frame { .. }) || locked {
-                reading.take(&item, state.offset());
+            if matches!(item, Item::Frame { .. } | Item::Zeros { .. }) || locked {
+                let is_gap = matches!(item, Item::Gap { .. });
+                reading.take(&item, if is_gap { self.settled_to() } else { None });
                 continue;
             }
             let offset = place_of(&item).0;
             scanner.seek(offset);
             let judged = self.under(&self.paths.append_lock, || {
                 len = length(file.as_ref())?;
-                reading.judge(file.as_ref(), &mut scanner, len, state.offset())
+                reading.judge(file.as_ref(), &mut scanner, len, self.settled_to())
             })?;
             if let End::Emptied = judged {
                 return Ok(End::Emptied);
@@ -110,9 +120,11 @@ impl Queue<'_> {
 }
 
 impl Reading {
-    fn new(file: &str) -> Reading {
+    fn new(file: &str, checkpoint_offset: Option<u64>, worker: Worker) -> Reading {
         Reading {
             file: file.to_owned(),
+            checkpoint_offset,
+            worker,
             facts: LogFacts::default(),
             findings: Findings::default(),
             last: None,
@@ -126,7 +138,7 @@ impl Reading {
         file: &dyn DiskFile,
         scanner: &mut Scanner,
         len: u64,
-        checkpoint_offset: Option<u64>,
+        settled: Option<u64>,
     ) -> Result<End, QueueError> {
         let offset = scanner.position();
         let last_is_gone = match self.last {
@@ -136,30 +148,44 @@ impl Reading {
         if last_is_gone || offset > len {
             return Ok(End::Emptied);
         }
+        let mut seen = None;
+        for _ in 1..ATTEMPTS {
+            // A worker that runs may just be giving space back; that takes no time.
+            let item = scanner.next(file, len);
+            let item = item.map_err(|error| QueueError::scan(file.path(), &error))?;
+            let now = item.map(|item| (matches!(item, Item::Frame { .. }), place_of(&item)));
+            scanner.seek(offset);
+            if seen.replace(now) == Some(now) {
+                break;
+            }
+        }
         let item = scanner.next(file, len);
         match item.map_err(|error| QueueError::scan(file.path(), &error))? {
             Some(Item::Frame { .. }) => scanner.seek(offset),
-            Some(item) => self.take(&item, checkpoint_offset),
+            Some(item) => self.take(&item, settled),
             None => {}
         }
         Ok(End::Read)
     }
 
-    /// Notes what stands at one place of the log.
-    fn take(&mut self, item: &Item<'_>, checkpoint_offset: Option<u64>) {
+    /// Whether zeros between messages are space that was given back. A worker that runs may just
+    /// have given it back, and the reading have begun in its middle.
+    fn is_given_back(&self, (offset, len): (u64, u64), settled: Option<u64>) -> bool {
+        let below = settled.is_some_and(|settled| offset.saturating_add(len) <= settled);
+        is_given_back((offset, len), settled) || (below && self.worker != Worker::None)
+    }
+
+    /// Notes what stands at one place of the log, of which everything below `settled` is settled.
+    fn take(&mut self, item: &Item<'_>, settled: Option<u64>) {
         let (offset, len) = place_of(item);
         let fault = |text: String| Finding::fault(&self.file, Some((offset, len)), text);
         let finding = match item {
-            Item::Gap { zeros: true, .. } if is_given_back((offset, len), checkpoint_offset) => {
-                return;
-            }
+            // Space that was taken ahead.
+            Item::Zeros { .. } => return,
+            Item::Gap { zeros: true, .. } if self.is_given_back((offset, len), settled) => return,
             Item::Gap { zeros: true, .. } => fault("zeros between messages".to_owned()),
             Item::Gap { .. } => fault("bytes that are no message".to_owned()),
             Item::Tail { .. } => fault("the end is torn".to_owned()),
-            Item::Zeros { .. } => {
-                let text = "zeros behind the last message, which are no data";
-                Finding::note(&self.file, Some((offset, len)), text)
-            }
             Item::Frame { frame, .. } => {
                 self.facts.end = offset + len;
                 let message = Some(frame).filter(|frame| frame.kind == KIND_MESSAGE);
@@ -172,7 +198,7 @@ impl Reading {
                         ))
                     }
                     Some(message) => {
-                        self.note_message(message.id, offset, checkpoint_offset);
+                        self.note_message(message.id, offset);
                         return;
                     }
                 }
@@ -181,11 +207,11 @@ impl Reading {
         self.findings.push(finding);
     }
 
-    fn note_message(&mut self, id: MessageId, offset: u64, checkpoint_offset: Option<u64>) {
+    fn note_message(&mut self, id: MessageId, offset: u64) {
         self.facts.messages += 1;
         self.facts.highest = Some(id);
         self.last = Some((offset, id));
-        if checkpoint_offset == Some(offset) {
+        if self.checkpoint_offset == Some(offset) {
             self.facts.at_checkpoint = Some(id);
         }
     }

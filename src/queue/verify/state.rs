@@ -60,6 +60,12 @@ impl Queue<'_> {
         self.read_checkpoint(&mut Findings::default()).ok().flatten().map(|(number, _)| number)
     }
 
+    /// Where the checkpoint, as it is now, says that the first unsettled message begins.
+    pub(super) fn settled_to(&self) -> Option<u64> {
+        let read = self.read_checkpoint(&mut Findings::default());
+        read.ok().flatten().map(|(_, checkpoint)| checkpoint.offset)
+    }
+
     fn read_checkpoint(
         &self,
         findings: &mut Findings,
