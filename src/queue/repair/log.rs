@@ -34,6 +34,8 @@ pub(super) struct Survey {
     sound: Vec<(u64, u64)>,
     /// Ranges that are no message, with sound ones behind them.
     bad: Vec<(u64, u64)>,
+    /// Bytes of zeros with sound messages behind them: there is nothing of them to keep.
+    zeros: u64,
     /// What is torn behind the last message.
     tail: Option<(u64, u64)>,
     /// Messages that do not follow the ids before them.
@@ -69,6 +71,7 @@ impl Survey {
                 None => return Ok(survey),
                 Some(Item::Gap { offset, len, zeros: true })
                     if is_given_back((offset, len), checkpoint_offset) => {}
+                Some(Item::Gap { len, zeros: true, .. }) => survey.zeros += len,
                 Some(Item::Gap { offset, len, .. }) => survey.bad.push((offset, len)),
                 // Space that was taken ahead.
                 Some(Item::Zeros { .. }) => {}
@@ -122,7 +125,7 @@ impl Survey {
 
     /// Whether the log has to be written anew.
     pub(super) fn needs_rewriting(&self) -> bool {
-        !self.bad.is_empty() || !self.displaced.is_empty()
+        !self.bad.is_empty() || self.zeros > 0 || !self.displaced.is_empty()
     }
 
     /// How many ids are to be given anew.
@@ -195,6 +198,9 @@ impl Repair<'_> {
                 survey.bad.len()
             );
             self.note(&path, text);
+        }
+        if survey.zeros > 0 {
+            self.note(&path, format!("{} zero byte(s) between messages taken out", survey.zeros));
         }
         if !survey.displaced.is_empty() {
             let text = format!(

@@ -112,6 +112,17 @@ fn a_gap_is_taken_out_and_retries_and_the_checkpoint_follow_the_messages() {
 }
 
 #[test]
+fn zeros_between_messages_are_taken_out_and_not_kept() {
+    let sample = Sample::full();
+    let frame = sample.read("segment.log").len() / 8;
+    sample.change("segment.log", |log| log[5 * frame..6 * frame].fill(0));
+    let mended = mend(&sample);
+    assert_eq!(mended, [format!("segment.log: {frame} zero byte(s) between messages taken out")]);
+    assert!(!sample.path("segment.log.corrupt").exists());
+    assert_eq!(delivered(&sample), BTreeMap::from([(2, 2), (3, 2), (7, 1), (8, 1)]));
+}
+
+#[test]
 fn a_damaged_checkpoint_makes_what_is_neither_done_nor_dead_come_again() {
     let sample = Sample::full();
     sample.change("segment.log.ckpt", |file| {
