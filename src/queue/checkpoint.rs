@@ -28,7 +28,7 @@ use std::io;
 
 use crate::base::MessageId;
 use crate::disk::DiskFile;
-use crate::queue::error::QueueError;
+use crate::queue::error::{FaultKind, QueueError};
 use crate::store::record::{NotARecord, RecordReader, RecordWriter};
 
 const MAGIC: [u8; 4] = *b"NXCK";
@@ -136,6 +136,7 @@ impl CheckpointFile {
             None => (1, 0),
         };
         let checkpoint = found.map(|(_, slot)| slot.checkpoint);
+        reserve(file.as_ref())?;
         Ok((
             CheckpointFile { file, generation, synced_slot, unsynced: None, rewrite: false },
             checkpoint,
@@ -173,6 +174,23 @@ impl CheckpointFile {
     pub(crate) fn file(&self) -> &dyn DiskFile {
         self.file.as_ref()
     }
+}
+
+/// Writes zeros where the file ends before a slot: on a device that has filled up meanwhile, only
+/// what has its place already can be written, and only delivering makes room again.
+fn reserve(file: &dyn DiskFile) -> Result<(), QueueError> {
+    let len = file.len().map_err(|error| QueueError::io("read", file.path(), &error))?;
+    for (slot, at) in SLOTS.into_iter().enumerate() {
+        if len > at {
+            continue;
+        }
+        match write(file, slot, &[0; LEN]) {
+            // Too late for this time; what needs the room says so.
+            Err(error) if error.kind == FaultKind::NoRoom => return Ok(()),
+            written => written?,
+        }
+    }
+    Ok(())
 }
 
 fn write(file: &dyn DiskFile, slot: usize, bytes: &[u8]) -> Result<(), QueueError> {
@@ -216,6 +234,18 @@ mod tests {
         assert_eq!(read(file.file()).unwrap(), Some(at(40)));
         file.file().write_all_at(&[0; 44], 0).unwrap();
         assert_eq!(read(file.file()).unwrap(), Some(at(40)), "the other slot was overwritten");
+    }
+
+    #[test]
+    fn both_slots_have_their_place_from_the_start_and_zeros_in_them_are_no_checkpoint() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, found) = open(dir.path());
+        assert_eq!((found, file.file().len().unwrap()), (None, SLOTS[1] + LEN as u64));
+        assert_eq!(read(file.file()).unwrap(), None);
+        let (mut file, _) = open(dir.path());
+        file.write(at(10)).unwrap();
+        let (_, found) = open(dir.path());
+        assert_eq!(found, Some(at(10)), "what is there is not overwritten");
     }
 
     #[test]

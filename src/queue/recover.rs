@@ -20,7 +20,7 @@ use crate::queue::acked;
 use crate::queue::checkpoint::{Checkpoint, CheckpointFile};
 use crate::queue::core::{Owner, Tail, read_message};
 use crate::queue::dlq::{self, Index};
-use crate::queue::error::{QueueError, Report};
+use crate::queue::error::{FaultKind, QueueError, Report};
 use crate::queue::lock::LockFile;
 use crate::queue::retry::{self, Crashed, Loaded, Record};
 use crate::queue::schedule::{Moment, Schedule};
@@ -77,7 +77,15 @@ impl Owner {
             Record::Crashed(crashed).encode(&mut bytes);
             self.crashes.insert(id, crashed);
         }
-        if bytes.is_empty() { Ok(()) } else { settle::append(&mut self.retry, &bytes) }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        match settle::append(&mut self.retry, &bytes) {
+            // Counted in memory only. A full device must not keep the queue from delivering, which
+            // makes room; and where there is none, nothing could be dead-lettered either.
+            Err(error) if error.kind == FaultKind::NoRoom => Ok(()),
+            appended => appended,
+        }
     }
 
     /// Gives the queue up in order: the checkpoint is synced, and what is in flight is no crash and
