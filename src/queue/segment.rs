@@ -220,13 +220,13 @@ impl Appender {
         let len = self.cut_tail(&found, len)?;
         let from_frames = found.highest.map(MessageId::next);
         let from_sequence = sequence.map(|sequence| sequence.next_id);
-        let next_id = Some(self.known.next_id).max(from_frames).max(from_sequence);
-        self.known = Known {
-            end: found.end,
-            file_len: len,
-            next_id: next_id.unwrap_or(MessageId::FIRST),
-            sequence,
+        let mut next_id = self.known.next_id.max(from_frames.unwrap_or(MessageId::FIRST));
+        next_id = match from_sequence {
+            Some(from_sequence) => next_id.max(from_sequence),
+            // Another process may have given ids that have left the log since.
+            None => next_id.max(self.first_free_id()?),
         };
+        self.known = Known { end: found.end, file_len: len, next_id, sequence };
         Ok(())
     }
 
