@@ -104,6 +104,15 @@ pub const CHECKPOINT_SYNC_COUNT: u32 = 1000;
 /// Size in bytes past which whoever finds the wake file empties it.
 pub const MAX_WAKE_BYTES: u64 = 1 << 20;
 
+/// Findings about one queue that `nexus queue verify` names before it only counts.
+pub const MAX_FINDINGS: usize = 1000;
+
+/// Pending retries that `nexus queue show` lists.
+pub const MAX_LISTED_RETRIES: usize = 100;
+
+/// How often `nexus queue show --watch` looks.
+pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Bytes of damaged log that are kept aside for a person, for each queue.
 pub const MAX_CORRUPT_BYTES: u64 = 64 << 20;
 
@@ -219,7 +228,10 @@ pub const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 /// Names that one answer or one log line lists before it only counts.
 pub const MAX_NAMED_PROBLEMS: usize = 20;
 
-/// Equal complaints within this time are one line of the log.
+/// Lines that one cause may write within one such interval.
+pub const REPEAT_LINES: u32 = 10;
+
+/// The time within which the lines of one complaint are counted.
 pub const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Causes whose repeats are told apart.

@@ -9,6 +9,7 @@
 //! was written before them; a lock belongs to one open file and is freed when that file is dropped
 //! or its process dies; nothing below the state directory is ever followed through a symbolic link.
 
+mod holder;
 mod real;
 
 use std::io;
@@ -90,6 +91,12 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// As the file system gives them.
     fn identity(&self, path: &Path) -> io::Result<Option<Identity>>;
+
+    /// The process that holds the lock of a file; `None` when nobody does, or when that cannot be
+    /// told here. For texts and listings: nothing is decided by it.
+    fn holder(&self, _file: Identity) -> Option<u32> {
+        None
+    }
 }
 
 /// One open file.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use fs2::FileExt as LockExt;
 use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags};
 
+use crate::disk::holder::holder_of;
 use crate::disk::{Disk, DiskFile, Entry, Identity, Open};
 
 /// The file system below one root directory, the state directory. The root itself may be a symbolic
@@ -191,6 +192,10 @@ impl Disk for RealDisk {
             Err(error) => Err(error.into()),
         }
     }
+
+    fn holder(&self, file: Identity) -> Option<u32> {
+        holder_of(file)
+    }
 }
 
 /// One open file of the machine.
@@ -323,6 +328,17 @@ mod tests {
         assert!(second.lock(Duration::ZERO).unwrap());
         drop(second);
         assert!(first.lock(Duration::ZERO).unwrap());
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_this_process_where_the_kernel_tells() {
+        let (_dir, disk, root) = disk();
+        let file = disk.open(&root.join("l"), Open::Create).unwrap();
+        let identity = file.identity().unwrap();
+        assert_eq!(disk.holder(identity), None);
+        assert!(file.lock(Duration::ZERO).unwrap());
+        // On some file systems the kernel's list knows the file by another device.
+        assert!([None, Some(std::process::id())].contains(&disk.holder(identity)));
     }
 
     #[test]

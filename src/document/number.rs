@@ -291,7 +291,7 @@ fn rounded(value: Decimal, places: u32) -> Decimal {
 
 /// Whether the text keeps to the grammar of a JSON number.
 fn is_json_number(text: &str) -> bool {
-    crate::document::json::is_number(text.as_bytes())
+    crate::document::scanner::is_number(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -384,7 +384,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn work_agrees_with_whole_numbers(a in -1_000_000_000i64..1_000_000_000, b in -1_000_000i64..1_000_000) {
+        fn work_agrees_with_whole_numbers(
+            a in -1_000_000_000i64..1_000_000_000,
+            b in -1_000_000i64..1_000_000,
+        ) {
             let (x, y) = (number(&a.to_string()), number(&b.to_string()));
             let whole = |operation| {
                 x.compute(operation, &y).unwrap().as_str().parse::<i64>().unwrap()

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::document::Value;
-use crate::document::json;
+use crate::document::{json, scanner};
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +152,7 @@ fn escape(text: &str, at: usize, quote: char) -> Result<(char, usize), PathError
     // The scanner of JSON knows which escapes there are and which are half of a pair.
     let Some(raw) = text.get(at..at + len) else { return error(at, wrong) };
     match json::parse(format!("\"{raw}\"").as_bytes()) {
-        Ok(_) => Ok(json::one_escape(raw)),
+        Ok(_) => Ok(scanner::one_escape(raw)),
         Err(_) => error(at, wrong),
     }
 }

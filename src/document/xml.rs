@@ -204,7 +204,8 @@ fn blank_encoding(mut text: String, utf16: bool) -> Result<String, XmlError> {
     };
     if !right {
         return nowhere(
-            "the declared encoding must be UTF-8, or UTF-16 with a byte order mark, and be that of the bytes",
+            "the declared encoding must be UTF-8, or UTF-16 with a byte order mark, and be that \
+             of the bytes",
         );
     }
     text.replace_range(start..after, &" ".repeat(after - start));
@@ -230,12 +231,16 @@ fn refuse_declarations(text: &str) -> Result<(), XmlError> {
     while let Some(found) = text[from..].find('<') {
         let start = from + found;
         let rest = &text[start..];
+        let whole = |open: &str, close: &str| {
+            let len = rest.strip_prefix(open)?.find(close)?;
+            Some(open.len() + len + close.len())
+        };
         let end = if rest.starts_with("<!--") {
-            rest[4..].find("-->").map(|len| len + 7)
+            whole("<!--", "-->")
         } else if rest.starts_with("<![CDATA[") {
-            rest[9..].find("]]>").map(|len| len + 12)
+            whole("<![CDATA[", "]]>")
         } else if rest.starts_with("<?") {
-            rest[2..].find("?>").map(|len| len + 4)
+            whole("<?", "?>")
         } else if rest.starts_with("<!") {
             let before = &text[..start];
             let line = 1 + before.matches('\n').count();

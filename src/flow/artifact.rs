@@ -2,24 +2,27 @@
 //!
 //! JSON in UTF-8, one object:
 //!
-//! | key              | meaning                                                                              |
-//! |------------------|--------------------------------------------------------------------------------------|
-//! | `format`         | always `nexus flow`                                                                  |
-//! | `format_version` | 1; a change of anything below is a new version, and old ones stay readable           |
-//! | `tenant`, `flow` | the queue that it belongs to                                                         |
-//! | `description`    | absent when there is none                                                            |
-//! | `max_message_bytes`, `timeout_ms` | of the front matter                                                 |
-//! | `queue`          | the retry policy and the other `queue_` keys; factors are texts, so that no digit is lost |
-//! | `steps`, `fault` | for each step its name, its effects and its fences, in order                         |
+//! | key                 | meaning                                                         |
+//! |---------------------|-----------------------------------------------------------------|
+//! | `format`            | always `nexus flow`                                             |
+//! | `format_version`    | 1; a change of anything below is a new version, and old ones    |
+//! |                     | stay readable                                                   |
+//! | `tenant`, `flow`    | the queue that it belongs to                                    |
+//! | `description`       | absent when there is none                                       |
+//! | `max_message_bytes` | of the front matter; absent when there is none                  |
+//! | `timeout_ms`        | of the front matter                                             |
+//! | `queue`             | the retry policy and the other `queue_` keys; factors are texts,|
+//! |                     | so that no digit is lost                                        |
+//! | `steps`, `fault`    | for each step its name, its effects and its fences, in order    |
 //!
-//! Expressions, templates and patterns are stored by their text and read again when the artifact is loaded, by the
-//! code that read them at publication. A reader refuses what it does not understand: another format, a newer version,
-//! an unknown key, a value out of its range. Integrity is not checked here: the registry keeps the SHA-256 and
-//! verifies it before the artifact is read.
+//! Expressions, templates and patterns are stored by their text and read again when the artifact is
+//! loaded, by the code that read them at publication. A reader refuses what it does not understand:
+//! another format, a newer version, an unknown key, a value out of its range. Integrity is not
+//! checked here: the registry keeps the SHA-256 and verifies it before the artifact is read.
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::limits::{MAX_FLOW_STEPS, MAX_IN_FLIGHT};
+use crate::base::limits::{MAX_FLOW_STEPS, MAX_FLOW_TIMEOUT_MS, MAX_IN_FLIGHT, MAX_RETRY_DELAY_MS};
 use crate::base::{Name, QueueName, RetryPolicy};
 use crate::flow::effect::http_call::{HttpCall, Method};
 use crate::flow::expression::{Expression, ExpressionError};
@@ -171,7 +174,8 @@ fn check_format(bytes: &[u8]) -> Result<(), ArtifactError> {
     if head.format_version != FORMAT_VERSION {
         let found = head.format_version;
         return Err(wrong(format!(
-            "it is of format version {found}, and this build reads version {FORMAT_VERSION}; publish the flow again"
+            "it is of format version {found}, and this build reads version {FORMAT_VERSION}; \
+             publish the flow again"
         )));
     }
     Ok(())
@@ -190,8 +194,13 @@ fn settings(
     };
     let non_retryable: Option<Vec<StatusRange>> =
         queue.non_retryable.iter().map(|text| StatusRange::parse(text)).collect();
-    if queue.max_attempts == 0 || !(1..=MAX_IN_FLIGHT).contains(&queue.concurrency) {
-        return Err(wrong("a number of its queue is out of its range"));
+    let delays = [queue.initial_delay_ms, queue.max_delay_ms];
+    if queue.max_attempts == 0
+        || !(1..=MAX_IN_FLIGHT).contains(&queue.concurrency)
+        || delays.iter().any(|delay| *delay > MAX_RETRY_DELAY_MS)
+        || !(1..=MAX_FLOW_TIMEOUT_MS).contains(&timeout_ms)
+    {
+        return Err(wrong("a number of its front matter is out of its range"));
     }
     Ok(Settings {
         policy: RetryPolicy {
@@ -330,6 +339,7 @@ mod tests {
         );
         assert!(changed("nexus flow", "other").contains("another format"));
         assert!(changed("\"max_attempts\": 5", "\"max_attempts\": 0").contains("out of its range"));
+        assert!(changed("60000", "86400001").contains("out of its range"));
         assert!(changed("\"3.5\"", "\"0.5\"").contains("out of its range"));
         assert!(changed("\"POST\"", "\"POSTS\"").contains("unknown method"));
         assert!(changed("$.total > 0", "$.total >").contains("step 'check'"));

@@ -1,4 +1,5 @@
-//! What only the whole flow can tell: that names are unique, that what is named exists, that effects are declared.
+//! What only the whole flow can tell: that names are unique, that what is named exists, that
+//! effects are declared.
 //!
 //! And the warnings: what is accepted and probably not what was meant under at-least-once delivery.
 
@@ -126,8 +127,12 @@ fn repeated_effects(steps: &[Declared], problems: &mut Problems<'_>) {
     if let [(_, first), (second, _), ..] = egress[..] {
         problems.warning(
             second,
-            format!("a second call: when this or a later step fails, the retry repeats the call of '{first}' too"),
-            "there are no transactions across steps; hand over with queue_publish, or make both calls safe to repeat",
+            format!(
+                "a second call: when this or a later step fails, the retry repeats the call \
+             of '{first}' too"
+            ),
+            "there are no transactions across steps; hand over with queue_publish, or make both \
+             calls safe to repeat",
         );
     }
 }
@@ -142,7 +147,8 @@ fn fault_handler(steps: &[Declared], problems: &mut Problems<'_>) {
     if !handler.iter().any(|step| can_fail(step)) {
         problems.warning(
             first.at,
-            "this fault handler cannot fail, so a failed delivery is always acknowledged: no retry, no dead letter",
+            "this fault handler cannot fail, so a failed delivery is always acknowledged: no \
+             retry, no dead letter",
             "to keep both, end the handler with a step that fails, such as a validate of `false`",
         );
     }

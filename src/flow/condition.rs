@@ -1,7 +1,7 @@
 //! A `condition` fence: whether the message goes on.
 //!
-//! False is a filter and no failure: the message is acknowledged and dropped, recorded, and never tried again. Source:
-//! the document's section "What reaches the dead-letter queue".
+//! False is a filter and no failure: the message is acknowledged and dropped, recorded, and never
+//! tried again. Source: the document's section "What reaches the dead-letter queue".
 
 use crate::flow::expression::{Expression, Scope};
 

@@ -1,7 +1,7 @@
 //! The current document of a run, read and written only when it is needed.
 //!
-//! Promises: until a step replaces it, the document's text is byte for byte what came in. A document that came as XML
-//! keeps that mark until a template replaces it.
+//! Promises: until a step replaces it, the document's text is byte for byte what came in. A
+//! document that came as XML keeps that mark until a template replaces it.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;

@@ -1,7 +1,8 @@
 //! The fault handler: what becomes of a run when a step has failed.
 //!
-//! A handler that succeeds is the run's answer, and the delivery is acknowledged: no retry and no dead letter. One
-//! that fails leaves the delivery failed, with both errors. Source: the document's section "Delivery semantics".
+//! A handler that succeeds is the run's answer, and the delivery is acknowledged: no retry and no
+//! dead letter. One that fails leaves the delivery failed, with both errors. Source: the document's
+//! section "Delivery semantics".
 
 use crate::base::Name;
 use crate::flow::outcome::{Failure, FailureKind, error_text};
@@ -32,8 +33,8 @@ impl StepFailure {
         self.failure(self.full_text(), self.kind, &flow.settings)
     }
 
-    /// The run's failure when a step of the handler failed too. Whether and when the message is tried again is
-    /// decided by what failed first: that is what a retry repeats.
+    /// The run's failure when a step of the handler failed too. Whether and when the message is
+    /// tried again is decided by what failed first: that is what a retry repeats.
     pub(crate) fn while_handled(&self, handler: &StepFailure, flow: &Flow) -> Failure {
         let text = format!("{}; while handling: {}", handler.full_text(), self.full_text());
         self.failure(text, handler.kind, &flow.settings)

@@ -1,7 +1,8 @@
-//! Typed reading of keys: each value has its kind and its range, or is an error that names key and value.
+//! Typed reading of keys: each value has its kind and its range, or is an error that names key and
+//! value.
 //!
-//! Nothing falls back silently: an unknown key is an error that suggests the nearest known one, a value of the wrong
-//! kind is an error, and a number in quotes is no number.
+//! Nothing falls back silently: an unknown key is an error that suggests the nearest known one, a
+//! value of the wrong kind is an error, and a number in quotes is no number.
 
 use std::ops::RangeInclusive;
 
@@ -132,7 +133,7 @@ pub(crate) fn number(
     problems: &mut Problems<'_>,
 ) -> Option<f64> {
     let value = match &entry.value.kind {
-        Kind::Plain(text) if crate::document::json::is_number(text.as_bytes()) => {
+        Kind::Plain(text) if crate::document::scanner::is_number(text.as_bytes()) => {
             text.parse::<f64>().ok().filter(|value| value.is_finite() && range.contains(value))
         }
         _ => None,

@@ -1,7 +1,8 @@
-//! The front matter: who the flow is, how its queue retries, what a run may take. Every key with its range.
+//! The front matter: who the flow is, how its queue retries, what a run may take. Every key with
+//! its range.
 //!
-//! Source: the document's section "Retry configuration" for the four `queue_` keys that it names; the others are
-//! beyond it.
+//! Source: the document's section "Retry configuration" for the four `queue_` keys that it names;
+//! the others are beyond it.
 
 use crate::base::limits::{
     DEFAULT_FLOW_TIMEOUT_MS, MAX_DESCRIPTION_LEN, MAX_FLOW_TIMEOUT_MS, MAX_IN_FLIGHT,
@@ -63,9 +64,7 @@ impl Default for Settings {
 
 /// Reads the front matter and notes what is wrong with it.
 pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> FrontMatter {
-    let before = problems.has_errors();
-    let mut fields = Fields::new(yaml::read(excerpt, problems));
-    if problems.has_errors() != before {
+    let Some(entries) = yaml::read(excerpt, problems) else {
         // Not YAML at all: that its keys are missing would be no news.
         return FrontMatter {
             name: None,
@@ -73,7 +72,8 @@ pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> FrontMatte
             settings: Settings::default(),
             effects: Vec::new(),
         };
-    }
+    };
+    let mut fields = Fields::new(entries);
     let at = excerpt.place(0);
     version(&mut fields, at, problems);
     let tenant = name(&mut fields, "tenant", at, problems);
@@ -249,7 +249,8 @@ mod tests {
     #[test]
     fn the_documents_front_matter_is_read() {
         let (front, problems) = read_text(
-            "flowmarkdown_version: \"0.1\"\nflow: forward-order\ntenant: acme\neffects: [http_egress]\n\
+            "flowmarkdown_version: \"0.1\"\nflow: forward-order\ntenant: acme\neffects: \
+             [http_egress]\n\
              queue_max_attempts: 5\nqueue_initial_delay_ms: 500\nqueue_backoff_factor: 3.0\n\
              queue_max_delay_ms: 10000\n",
         );
@@ -331,7 +332,8 @@ mod tests {
         }
         assert_eq!(
             with("queue_max_attempts: \"3\"")[0],
-            "4:21: error: `queue_max_attempts` must be a whole number from 1 to 4294967295, and is the text \"3\" \
+            "4:21: error: `queue_max_attempts` must be a whole number from 1 to 4294967295, and \
+             is the text \"3\" \
              (a number in quotes is a text; leave the quotes out)"
         );
         for good in [
@@ -392,7 +394,10 @@ mod tests {
         }
 
         #[test]
-        fn no_value_makes_it_panic(key in prop::sample::select(&KEYS[..]), value in "[ -~é\n]{0,16}") {
+        fn no_value_makes_it_panic(
+            key in prop::sample::select(&KEYS[..]),
+            value in "[ -~é\n]{0,16}",
+        ) {
             read_text(&format!("{key}: {value}\n"));
         }
     }

@@ -1,11 +1,13 @@
 //! Flows: their source, the compiler, the artifact, and running them.
 //!
-//! The way of a source: [`source`] takes it apart, [`front_matter`] and [`step`] read the parts (by [`yaml`] and
-//! [`fields`]), [`check`] looks at the whole, [`compile`] puts the [`program`] together, [`artifact`] stores it. The
-//! way of a message: [`run`] follows the program with the [`current`] document, [`effect`]s, [`rule`]s, [`condition`]s
-//! and the [`fault`] handler, and ends in an [`outcome`]. [`expression`]s and [`template`]s serve both.
+//! The way of a source: [`source`] takes it apart, [`front_matter`] and [`step`] read the parts (by
+//! [`yaml`] and [`fields`]), [`check`] looks at the whole, [`compile`] puts the [`program`]
+//! together, [`artifact`] stores it. The way of a message: [`run`] follows the program with the
+//! [`current`] document, [`effect`]s, [`rule`]s, [`condition`]s and the [`fault`] handler, and ends
+//! in an [`outcome`]. [`expression`]s and [`template`]s serve both.
 //!
-//! A flow knows no queue, no registry and no door: what it does to the outside goes through [`Effects`].
+//! A flow knows no queue, no registry and no door: what it does to the outside goes through
+//! [`Effects`].
 
 mod artifact;
 mod check;

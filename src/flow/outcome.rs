@@ -47,8 +47,8 @@ pub enum Outcome {
 /// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The whole text: `step 'forward': effect handler failed: HTTP 503 Service Unavailable`. At most
-    /// [`MAX_ERROR_TEXT`] bytes, control characters escaped.
+    /// The whole text: `step 'forward': effect handler failed: HTTP 503 Service Unavailable`. At
+    /// most [`MAX_ERROR_TEXT`] bytes, control characters escaped.
     pub error: String,
     /// What kind of failure it was.
     pub kind: FailureKind,
@@ -71,7 +71,8 @@ pub enum FailureKind {
     Other,
 }
 
-/// A text for a log or a dead-letter entry: control characters escaped, and no longer than [`MAX_ERROR_TEXT`].
+/// A text for a log or a dead-letter entry: control characters escaped, and no longer than
+/// [`MAX_ERROR_TEXT`].
 pub(crate) fn error_text(text: &str) -> String {
     let mut clean = String::with_capacity(text.len().min(MAX_ERROR_TEXT));
     for c in text.chars() {

@@ -1,9 +1,10 @@
-//! What the compiler has to say about a flow's source: where, how bad, what, and what to do about it.
+//! What the compiler has to say about a flow's source: where, how bad, what, and what to do about
+//! it.
 
 use std::fmt;
 
 /// One problem of a source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Problem {
     /// Line, from 1.
     pub line: usize,
@@ -18,7 +19,8 @@ pub struct Problem {
 }
 
 /// How bad a [`Problem`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The flow is refused.
     Error,

@@ -1,7 +1,8 @@
 //! A compiled flow: what the compiler makes, an artifact stores and a run follows.
 //!
-//! A value of [`Flow`] has been checked: names are names, numbers are in their ranges, templates and expressions have
-//! been read. Not here: making one (`compile`, `artifact`) and following it (`run`).
+//! A value of [`Flow`] has been checked: names are names, numbers are in their ranges, templates
+//! and expressions have been read. Not here: making one (`compile`, `artifact`) and following it
+//! (`run`).
 
 use crate::base::{Name, QueueName, RetryPolicy};
 use crate::flow::effect::http_call::HttpCall;
@@ -132,6 +133,13 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flow_and_the_client_can_be_shared_by_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Flow>();
+        shared::<crate::flow::HttpEgress>();
+    }
 
     #[test]
     fn status_ranges_are_one_status_or_a_hundred() {

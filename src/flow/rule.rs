@@ -1,7 +1,8 @@
 //! The rules of a `validate` fence: one per line, `EXPR | "message"`.
 //!
-//! Source: the document's section "Delivery semantics" shows one: `$.status == "ACCEPTED" | "backend did not accept
-//! the message"`. All rules are evaluated; the messages of those that are false are joined.
+//! Source: the document's section "Delivery semantics" shows one: `$.status == "ACCEPTED" |
+//! "backend did not accept the message"`. All rules are evaluated; the messages of those that are
+//! false are joined.
 
 use crate::document::path;
 use crate::flow::expression::{Expression, ExpressionError, Scope};
@@ -53,7 +54,8 @@ impl Rule {
     }
 }
 
-/// The rules of a fence with the place of each line; blank lines and those that begin with `#` are none.
+/// The rules of a fence with the place of each line; blank lines and those that begin with `#` are
+/// none.
 pub fn lines(content: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     content.split_inclusive('\n').filter_map(move |line| {

@@ -1,8 +1,8 @@
 //! Runs a flow on one message.
 //!
-//! For each step: its effects in the order listed, each on the current document; then its fences in file order. Every
-//! wait is bounded by what is left of the flow's own deadline, and no input makes a run panic. What the run does to
-//! the outside goes through [`Effects`].
+//! For each step: its effects in the order listed, each on the current document; then its fences in
+//! file order. Every wait is bounded by what is left of the flow's own deadline, and no input makes
+//! a run panic. What the run does to the outside goes through [`Effects`].
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,13 +22,14 @@ use crate::flow::program::{Effect, Fence, Flow, Step};
 use crate::flow::rule;
 
 impl Flow {
-    /// Runs the flow on one message, which is JSON. Never panics on any input; ends within the flow's `timeout_ms`
-    /// (each wait inside is bounded by what is left of it).
+    /// Runs the flow on one message, which is JSON. Never panics on any input; ends within the
+    /// flow's `timeout_ms` (each wait inside is bounded by what is left of it).
     pub fn run(&self, message: &[u8], context: &Context, effects: &Effects<'_>) -> Outcome {
         self.run_on(Current::from_text(message, false), context, effects)
     }
 
-    /// As [`Flow::run`], on a message that came as XML and was flattened to this JSON: it keeps the mark of XML.
+    /// As [`Flow::run`], on a message that came as XML and was flattened to this JSON: it keeps the
+    /// mark of XML.
     pub fn run_xml(&self, flattened: &[u8], context: &Context, effects: &Effects<'_>) -> Outcome {
         self.run_on(Current::from_text(flattened, true), context, effects)
     }
@@ -281,4 +282,4 @@ impl Surroundings for View<'_, '_, '_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

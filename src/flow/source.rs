@@ -1,7 +1,8 @@
 //! The structure of a flow's source: front matter, sections, their properties and fences.
 //!
-//! Headings are found by the Markdown parser, so a heading inside a fence is none. Every piece keeps its place in the
-//! source, so that a problem in it can be shown there. Not here: what the pieces mean (`front_matter`, `step`).
+//! Headings are found by the Markdown parser, so a heading inside a fence is none. Every piece
+//! keeps its place in the source, so that a problem in it can be shown there. Not here: what the
+//! pieces mean (`front_matter`, `step`).
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag};
 
@@ -91,7 +92,8 @@ fn front_matter(source: &str, problems: &mut Problems<'_>) -> (Option<Excerpt>, 
         problems.error_with_help(
             start,
             "a flow begins with front matter",
-            "begin the file with a line ---, then flowmarkdown_version, tenant and flow, then a line ---",
+            "begin the file with a line ---, then flowmarkdown_version, tenant and flow, then a \
+             line ---",
         );
         return (None, start);
     }
@@ -269,7 +271,8 @@ fn nearly(heading: &str) -> Option<&'static str> {
     ["Step", "Fault"].into_iter().find(|meant| near(meant))
 }
 
-/// The key of the first line, if a paragraph is one of properties: lower case, or nearly a key that is known.
+/// The key of the first line, if a paragraph is one of properties: lower case, or nearly a key that
+/// is known.
 fn property_key(paragraph: &str) -> Option<&str> {
     let (key, rest) = paragraph.lines().next()?.split_once(':')?;
     let key = key.trim();
@@ -305,9 +308,12 @@ mod tests {
 
     #[test]
     fn sections_properties_and_fences_are_found_with_their_places() {
-        let source = "---\nflow: x\n---\n\n# Title\n\nProse: about it.\n\n## Step: one ##\n\nSome prose.\n\n\
-                      effects: [a]\nheaders: {\"a\":\n  \"b\"}\n\n  ```ntd\n  {\"a\":\n   1}\n  ```\n\n\
-                      ## Notes\n\n```json\n## Step: no\n```\n\n## Fault:\n\n~~~validate\ntrue | \"x\"\n~~~\n";
+        let source = "---\nflow: x\n---\n\n# Title\n\nProse: about it.\n\n## Step: one ##\n\nSome \
+         prose.\n\n\
+                      effects: [a]\nheaders: {\"a\":\n  \"b\"}\n\n  ```ntd\n  {\"a\":\n   1}\n  \
+                      ```\n\n\
+                      ## Notes\n\n```json\n## Step: no\n```\n\n## Fault:\n\n~~~validate\ntrue | \
+                      \"x\"\n~~~\n";
         let (parts, problems) = take_apart(source);
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(parts.front_matter.unwrap().text, "flow: x\n");
@@ -370,7 +376,8 @@ mod tests {
 
         #[test]
         fn no_markdown_makes_it_panic(
-            text in "(---\n|## Step: |## |### |Fault:|```ntd|```|~~~|\n|  |> |- |a: |\\[|\\{|\"|é|\r\n|\t){0,30}",
+            text in "(---\n|## Step: |## |### |Fault:|```ntd|```|~~~|\n|  |> |- |a: \
+             |\\[|\\{|\"|é|\r\n|\t){0,30}",
         ) {
             let (parts, _) = take_apart(&text);
             for fence in parts.sections.iter().flat_map(|section| &section.fences) {

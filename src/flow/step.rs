@@ -1,7 +1,8 @@
 //! A section of the source becomes a step: its properties by effect, and its fences.
 //!
-//! A key of an effect that the step does not use is an error, and so is a key that is not known. Not here: what only
-//! the whole flow can tell, such as whether a step that is named exists (`check`).
+//! A key of an effect that the step does not use is an error, and so is a key that is not known.
+//! Not here: what only the whole flow can tell, such as whether a step that is named exists
+//! (`check`).
 
 use crate::base::Name;
 use crate::base::limits::{
@@ -162,11 +163,8 @@ struct Reader<'p, 's> {
 impl Reader<'_, '_> {
     /// The effects with their places, and as they are to be run.
     fn properties(&mut self, section: &Section) -> (Vec<(EffectName, usize)>, Vec<Effect>) {
-        let entries = match &section.properties {
-            Some(excerpt) => yaml::read(excerpt, self.problems),
-            None => Vec::new(),
-        };
-        let mut fields = Fields::new(entries);
+        let entries = section.properties.as_ref().and_then(|text| yaml::read(text, self.problems));
+        let mut fields = Fields::new(entries.unwrap_or_default());
         let used = fields
             .take("effects")
             .map(|entry| EffectName::read_list(&entry, self.problems))
@@ -384,7 +382,7 @@ impl Reader<'_, '_> {
                 }
             }
         }
-        if fence.content.text.trim().is_empty() {
+        if rule::lines(&fence.content.text).next().is_none() {
             self.problems.error(fence.at, "this validate fence has no rule");
         }
         Some(Fence::Validate(rules))

@@ -19,7 +19,8 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 /// Letters of a word that are looked at.
 const MAX_LETTERS: usize = 64;
 
-/// How many letters must be added, left out, changed or swapped with their neighbour to make one word of the other.
+/// How many letters must be added, left out, changed or swapped with their neighbour to make one
+/// word of the other.
 pub fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(MAX_LETTERS).flat_map(char::to_lowercase).collect();
     let b: Vec<char> = b.chars().take(MAX_LETTERS).flat_map(char::to_lowercase).collect();

@@ -1,14 +1,15 @@
 //! Templates: JSON with placeholders `{{ EXPR }}`.
 //!
-//! A template is read as JSON first; a placeholder may stand in a string or where a value is expected. In a string its
-//! value is inserted as text, elsewhere as a value with its type. Since the structure is fixed before any value is
-//! known, no value can change it: there is nothing to escape by hand and nothing to inject. The key of an object is
-//! never a placeholder. A [`TextTemplate`] is the same for one line of text, such as a header.
+//! A template is read as JSON first; a placeholder may stand in a string or where a value is
+//! expected. In a string its value is inserted as text, elsewhere as a value with its type. Since
+//! the structure is fixed before any value is known, no value can change it: there is nothing to
+//! escape by hand and nothing to inject. The key of an object is never a placeholder. A
+//! [`TextTemplate`] is the same for one line of text, such as a header.
 //!
 //! Not here: the language of the expressions (`expression`).
 
 use crate::base::limits::{MAX_DOCUMENT_DEPTH, MAX_EXPRESSION_DEPTH};
-use crate::document::json::{self, Fault, RawString, Scanner};
+use crate::document::scanner::{self, Fault, RawString, Scanner};
 use crate::document::{Number, Object, Value};
 use crate::flow::expression::evaluate::text_of;
 use crate::flow::expression::parse::parse_at;
@@ -53,7 +54,8 @@ impl Template {
     /// Reads a template.
     ///
     /// # Errors
-    /// [`ExpressionError`], with the byte offset of the fault, when it is not JSON with placeholders.
+    /// [`ExpressionError`], with the byte offset of the fault, when it is not JSON with
+    /// placeholders.
     pub fn parse(source: &str) -> Result<Template, ExpressionError> {
         if u32::try_from(source.len()).is_err() {
             return Err(fault(0, "a template is shorter than 4 GiB"));
@@ -98,7 +100,7 @@ impl Part {
                 scope.spend(value.weight())?;
                 Ok(value.clone())
             }
-            Part::Text(pieces) => Ok(Value::String(render_text(pieces, scope, |text| text)?)),
+            Part::Text(pieces) => Ok(Value::String(render_text(pieces, scope, Ok)?)),
             Part::Insert(node) => {
                 let value = scope.evaluate(node)?;
                 scope.spend(value.weight())?;
@@ -124,7 +126,7 @@ impl Part {
 fn render_text<'a>(
     pieces: &'a [Piece],
     scope: &Scope<'a>,
-    encode: impl Fn(String) -> String,
+    encode: impl Fn(String) -> Result<String, Reason>,
 ) -> Result<String, Reason> {
     let mut rendered = String::new();
     for piece in pieces {
@@ -133,7 +135,7 @@ fn render_text<'a>(
             Piece::Insert(node) => {
                 let value = scope.evaluate(node)?;
                 scope.spend(value.weight())?;
-                rendered.push_str(&encode(text_of(&value)));
+                rendered.push_str(&encode(text_of(&value))?);
             }
         }
     }
@@ -181,7 +183,7 @@ impl TextTemplate {
     /// # Errors
     /// [`Reason`] when a placeholder has no value, or the text would be too large.
     pub fn render(&self, scope: &Scope<'_>) -> Result<String, Reason> {
-        render_text(&self.pieces, scope, |text| text)
+        render_text(&self.pieces, scope, Ok)
     }
 
     /// The text that it gives, with each value encoded, unless the whole text is one placeholder.
@@ -191,7 +193,7 @@ impl TextTemplate {
     pub fn render_encoded(
         &self,
         scope: &Scope<'_>,
-        encode: impl Fn(String) -> String,
+        encode: impl Fn(String) -> Result<String, Reason>,
     ) -> Result<String, Reason> {
         if self.is_one_placeholder() {
             return self.render(scope);
@@ -200,7 +202,8 @@ impl TextTemplate {
     }
 }
 
-/// Splits a text at its placeholders. `place` gives the offset in the source for an offset in the text.
+/// Splits a text at its placeholders. `place` gives the offset in the source for an offset in the
+/// text.
 fn pieces(
     text: &str,
     references: &mut Vec<Reference>,
@@ -274,9 +277,7 @@ impl Parser<'_> {
             Some(b't') => self.literal("true", Value::Bool(true)),
             Some(b'f') => self.literal("false", Value::Bool(false)),
             Some(b'n') => self.literal("null", Value::Null),
-            _ => Err(of_json(
-                self.scanner.expected::<()>("a JSON value or a placeholder").unwrap_err(),
-            )),
+            _ => Err(of_json(self.scanner.missing("a JSON value or a placeholder"))),
         }
     }
 
@@ -322,8 +323,7 @@ impl Parser<'_> {
         }
         loop {
             if self.scanner.peek() != Some(b'"') {
-                let expected = self.scanner.expected::<()>("a key in double quotes");
-                return Err(of_json(expected.unwrap_err()));
+                return Err(of_json(self.scanner.missing("a key in double quotes")));
             }
             let at = self.scanner.at;
             let raw = self.scanner.string().map_err(of_json)?;
@@ -339,7 +339,7 @@ impl Parser<'_> {
             self.expect(b':', "':'")?;
             parts.push((key, self.value()?));
             if self.take(b'}') {
-                json::check_keys(&keys, self.text).map_err(of_json)?;
+                scanner::check_keys(&keys, self.text).map_err(of_json)?;
                 return Ok(Part::Object(parts));
             }
             self.expect(b',', "',' or '}'")?;
@@ -367,7 +367,7 @@ impl Parser<'_> {
         if self.take(byte) {
             return Ok(());
         }
-        Err(of_json(self.scanner.expected::<()>(expected).unwrap_err()))
+        Err(of_json(self.scanner.missing(expected)))
     }
 }
 
@@ -377,7 +377,7 @@ fn places(raw: &str, start: usize) -> Vec<usize> {
     let mut at = 0;
     while at < raw.len() {
         let (c, len) = match raw[at..].chars().next() {
-            Some('\\') => json::one_escape(&raw[at..]),
+            Some('\\') => scanner::one_escape(&raw[at..]),
             Some(c) => (c, c.len_utf8()),
             None => break,
         };
@@ -396,127 +396,4 @@ fn of_json(error: Fault) -> ExpressionError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::flow::expression::{Root, Surroundings};
-    use proptest::prelude::*;
-
-    struct Document(Value);
-
-    impl Surroundings for Document {
-        fn root(&self, _: &Root) -> Result<Option<&Value>, Reason> {
-            Ok(Some(&self.0))
-        }
-        fn secret(&self, _: &str) -> Option<String> {
-            None
-        }
-        fn uuid(&self) -> String {
-            String::new()
-        }
-        fn now(&self) -> String {
-            String::new()
-        }
-    }
-
-    fn render(template: &str, document: &str) -> Result<String, String> {
-        let document = Document(json::parse(document.as_bytes()).unwrap());
-        let template = Template::parse(template).map_err(|error| error.text)?;
-        let value = template.render(&Scope::new(&document)).map_err(|reason| reason.0)?;
-        Ok(value.to_json())
-    }
-
-    #[test]
-    fn placeholders_insert_text_in_strings_and_values_elsewhere() {
-        let document =
-            r#"{"id":"A-1","total":1.10,"big":12345678901234567890,"o":{"a":[1]},"n":null}"#;
-        let cases = [
-            (r#"{"orderId": "{{ $.id }}"}"#, r#"{"orderId":"A-1"}"#),
-            (r#"{"t": {{ $.total }}, "s": "{{ $.total }}"}"#, r#"{"t":1.10,"s":"1.10"}"#),
-            (r#"{{ $.big }}"#, "12345678901234567890"),
-            (
-                r#"[{{ $.o }}, "{{ $.o }}", {{ $.n }}, "{{ $.n }}"]"#,
-                r#"[{"a":[1]},"{\"a\":[1]}",null,"null"]"#,
-            ),
-            (r#""a {{ $.id }}b{{$.total}} c""#, r#""a A-1b1.10 c""#),
-            (r#""{{ default($.x, \"none\") }} {{ default($.x, 'no') }}""#, r#""none no""#),
-            (r#""\u007b{ '\u0041' }}""#, r#""A""#),
-            (r#""{{ '{{ $.id }}' }}""#, r#""{{ $.id }}""#),
-            (
-                r#"{"a": {}, "b": [], "c": [true, false, null, -0.50]}"#,
-                r#"{"a":{},"b":[],"c":[true,false,null,-0.50]}"#,
-            ),
-        ];
-        for (template, expected) in cases {
-            assert_eq!(render(template, document).as_deref(), Ok(expected), "{template}");
-        }
-        assert_eq!(render(r#"{"a": "{{ $.x }}"}"#, document), Err("nothing is at $.x".into()));
-    }
-
-    #[test]
-    fn a_template_that_is_not_json_is_refused_at_its_place() {
-        let at = |template: &str| Template::parse(template).unwrap_err().at;
-        assert_eq!(at("{\n \"a\": $.x\n}"), 8);
-        assert_eq!(at("{\"a\": {{ $.x }"), 13);
-        assert_eq!(at("{\"a\": \"\\u0041 {{ $..x }}\"}"), 18);
-        assert_eq!(at("[1] 2"), 4);
-        assert_eq!(at("{\"a\":1,\"a\":2}"), 7);
-        assert_eq!(at("{\"{{ $.k }}\":1}"), 1);
-        for bad in
-            ["", "{", "{{", "{{ }}", "{\"a\" 1}", "[1,]", "\"{{\"", "{a:1}", "{\"a\": {{ $.x }}}}"]
-        {
-            assert!(Template::parse(bad).is_err(), "{bad}");
-        }
-        let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(Template::parse(&deep(MAX_EXPRESSION_DEPTH)).is_ok());
-        assert!(Template::parse(&deep(MAX_EXPRESSION_DEPTH + 1)).is_err());
-    }
-
-    #[test]
-    fn what_a_template_builds_is_bounded_in_depth_and_size() {
-        let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
-        let template = format!("{}{{{{ $ }}}}{}", "[".repeat(40), "]".repeat(40));
-        assert!(render(&template, &deep).unwrap_err().contains("128 deep"));
-        let large = format!("\"{}\"", "x".repeat(1 << 20));
-        let template = format!("[{}]", vec!["{{ $ }}"; 70].join(","));
-        assert!(render(&template, &large).unwrap_err().contains("would build more than"));
-    }
-
-    #[test]
-    fn a_text_template_encodes_values_unless_it_is_one_placeholder() {
-        let document = Document(json::parse(br#"{"id":"a/b"}"#).unwrap());
-        let scope = Scope::new(&document);
-        let encode = |text: String| text.replace('/', "%2F");
-        let render = |source: &str| {
-            TextTemplate::parse(source).unwrap().render_encoded(&scope, encode).unwrap()
-        };
-        assert_eq!(render("https://x/{{ $.id }}"), "https://x/a%2Fb");
-        assert_eq!(render("{{ $.id }}"), "a/b");
-        assert_eq!(render("plain"), "plain");
-        assert_eq!(TextTemplate::parse("https://{{ $.id }}").unwrap().start(), ("https://", true));
-    }
-
-    proptest! {
-        #[test]
-        fn a_value_never_changes_the_structure(text in any::<String>()) {
-            let document = format!("{{\"v\":{}}}", Value::String(text.clone()).to_json());
-            let json = render(r#"{"a":"<{{ $.v }}>","b":{{ $.v }},"c":[1]}"#, &document).unwrap();
-            let read: serde_json::Value = serde_json::from_str(&json).unwrap();
-            prop_assert_eq!(
-                read,
-                serde_json::json!({"a": format!("<{text}>"), "b": text, "c": [1]})
-            );
-        }
-
-        #[test]
-        fn numbers_pass_through_with_their_digits(number in "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,4})?") {
-            let document = format!("{{\"v\":{number}}}");
-            prop_assert_eq!(render("[{{ $.v }}, \"{{ $.v }}\"]", &document).unwrap(), format!("[{number},\"{number}\"]"));
-        }
-
-        #[test]
-        fn no_text_makes_it_panic(text in "(\\{\\{|\\}\\}|[{}\\[\\]:,\"\\\\u0 a$.é]|1){0,24}") {
-            let _ = Template::parse(&text);
-            let _ = TextTemplate::parse(&text);
-        }
-    }
-}
+mod tests;

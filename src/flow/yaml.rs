@@ -1,8 +1,9 @@
-//! `key: value` text as nodes that know their places: the front matter, and the properties of a step.
+//! `key: value` text as nodes that know their places: the front matter, and the properties of a
+//! step.
 //!
-//! Promises: a scalar keeps the text that was written and whether it was quoted, so that `"2"` is not taken for a
-//! number nor `0x3` for 3; anchors, aliases and merge keys are refused. Not here: which keys there are and what they
-//! may hold (`fields`, `front_matter`, `step`).
+//! Promises: a scalar keeps the text that was written and whether it was quoted, so that `"2"` is
+//! not taken for a number nor `0x3` for 3; anchors, aliases and merge keys are refused. Not here:
+//! which keys there are and what they may hold (`fields`, `front_matter`, `step`).
 
 use std::fmt;
 
@@ -47,16 +48,20 @@ pub struct Entry {
     pub value: Node,
 }
 
-/// Reads an excerpt that is one mapping. What is wrong with it is noted, and then there are no entries.
-pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> Vec<Entry> {
+/// Levels of nesting that are read: more than any key needs, and few enough for any stack.
+const MAX_DEPTH: usize = 8;
+
+/// Reads an excerpt that is one mapping. `None` when it is not, which is noted.
+pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> Option<Vec<Entry>> {
     if excerpt.text.trim().is_empty() {
-        return Vec::new();
+        return Some(Vec::new());
     }
     let options = serde_saphyr::options! {
         strict_booleans: true,
         reject_non_finite_typeless_float: false,
         merge_keys: serde_saphyr::MergeKeyPolicy::AsOrdinary,
         with_snippet: false,
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
     };
     let reader = Reader { excerpt };
     let raw: Spanned<Raw> = match serde_saphyr::from_str_with_options(&excerpt.text, options) {
@@ -64,18 +69,18 @@ pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> Vec<Entry>
         Err(error) => {
             let at = error.location().map_or(0, |location| reader.offset(&location));
             problems.error(excerpt.place(at), syntax_fault(&error));
-            return Vec::new();
+            return None;
         }
     };
     match reader.node(&raw) {
-        Ok(Node { kind: Kind::Map(entries), .. }) => entries,
+        Ok(Node { kind: Kind::Map(entries), .. }) => Some(entries),
         Ok(Node { at, .. }) => {
             problems.error(at, "expected lines of `key: value`");
-            Vec::new()
+            None
         }
         Err(at) => {
             problems.error(at, "anchors and aliases are not used here; write the value out");
-            Vec::new()
+            None
         }
     }
 }
@@ -163,10 +168,10 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a text that the parser resolved was a block: a plain scalar has no line break, and one that is a number is
-/// resolved to a number.
+/// Whether a text that the parser resolved was a block: a plain scalar has no line break, and one
+/// that is a number is resolved to a number.
 fn is_block(resolved: &str) -> bool {
-    resolved.contains('\n') || crate::document::json::is_number(resolved.as_bytes())
+    resolved.contains('\n') || crate::document::scanner::is_number(resolved.as_bytes())
 }
 
 impl<'de> Deserialize<'de> for Raw {
@@ -230,7 +235,7 @@ mod tests {
         let entries = read(&Excerpt::contiguous(text, 0), &mut problems);
         match problems.into_sorted().first() {
             Some(problem) => Err(problem.to_string()),
-            None => Ok(entries),
+            None => Ok(entries.unwrap()),
         }
     }
 
@@ -309,7 +314,8 @@ mod tests {
         }
 
         #[test]
-        fn no_yaml_makes_it_panic(text in "(a|: |- |\n|  |\\[|\\]|\\{|\\}|,|\"|'|&x |\\*x|!!int |#|\\||>|é|1|~|---|<<){0,24}") {
+        fn no_yaml_makes_it_panic(text in "(a|: |- |\n|  |\\[|\\]|\\{|\\}|,|\"|'|&x |\\*x|!!int \
+         |#|\\||>|é|1|~|---|<<){0,24}") {
             let _ = entries(&text);
         }
     }

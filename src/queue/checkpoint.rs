@@ -33,10 +33,11 @@ use crate::store::record::{NotARecord, RecordReader, RecordWriter};
 
 const MAGIC: [u8; 4] = *b"NXCK";
 const VERSION: u32 = 1;
-const LEN: usize = 44;
+/// Bytes of one slot.
+pub(crate) const LEN: usize = 44;
 const SLOTS: [u64; 2] = [0, 4096];
 
-/// What a slot says.
+/// What a valid slot says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
     pub offset: u64,
@@ -94,6 +95,46 @@ impl Slot {
 /// The newest checkpoint of a file; `None` when no slot is valid.
 pub(crate) fn read(file: &dyn DiskFile) -> Result<Option<Checkpoint>, QueueError> {
     Ok(newest(file)?.map(|(_, slot)| slot.checkpoint))
+}
+
+/// What stands at the place of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    /// Nothing has been written there.
+    Empty,
+    /// It does not verify.
+    Damaged,
+    /// It says this, in this generation.
+    Valid(u64, Checkpoint),
+}
+
+/// Both slots, each with its offset in the file.
+pub(crate) fn slots(file: &dyn DiskFile) -> Result<[(u64, SlotState); 2], QueueError> {
+    let state = |slot: usize| {
+        if let Some(slot) = Slot::read(file, slot)? {
+            return Ok(SlotState::Valid(slot.generation, slot.checkpoint));
+        }
+        let mut bytes = [0; LEN];
+        file.read_full_at(&mut bytes, SLOTS[slot])
+            .map_err(|error| QueueError::io("read", file.path(), &error))?;
+        let empty = bytes.iter().all(|byte| *byte == 0);
+        Ok(if empty { SlotState::Empty } else { SlotState::Damaged })
+    };
+    Ok([(SLOTS[0], state(0)?), (SLOTS[1], state(1)?)])
+}
+
+/// Writes a checkpoint into both slots, the older one first, and syncs after each: at every instant
+/// one of them says what the file said before, or what it says now.
+pub(crate) fn write_both(file: &dyn DiskFile, checkpoint: Checkpoint) -> Result<(), QueueError> {
+    let (newest, generation) = match newest(file)? {
+        Some((index, slot)) => (index, slot.generation),
+        None => (1, 0),
+    };
+    for (slot, generation) in [(1 - newest, generation + 1), (newest, generation + 2)] {
+        write(file, slot, &Slot { generation, checkpoint }.encode())?;
+        sync(file)?;
+    }
+    Ok(())
 }
 
 fn newest(file: &dyn DiskFile) -> Result<Option<(usize, Slot)>, QueueError> {

@@ -94,7 +94,7 @@ impl World {
                 boot: Duration::from_secs(100),
             },
             next_payload: 0,
-            quiet: seed % 3 > 0,
+            quiet: !seed.is_multiple_of(3),
             ids: BTreeMap::new(),
             highest_first_delivery: None,
             unknown: Vec::new(),

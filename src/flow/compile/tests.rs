@@ -19,7 +19,8 @@ fn problems(source: &str) -> Vec<String> {
 /// A source with these effects declared and this body.
 fn flow(effects: &str, body: &str) -> String {
     format!(
-        "---\nflowmarkdown_version: \"0.1\"\ntenant: acme\nflow: x\neffects: [{effects}]\n---\n{body}"
+        "---\nflowmarkdown_version: \"0.1\"\ntenant: acme\nflow: x\neffects: \
+         [{effects}]\n---\n{body}"
     )
 }
 
@@ -57,7 +58,8 @@ fn the_documents_own_example_compiles() {
     let source = "---\nflowmarkdown_version: \"0.1\"\nflow: forward-order\ntenant: acme\n\
                   effects: [http_egress]\nqueue_max_attempts: 5\nqueue_initial_delay_ms: 500\n\
                   queue_backoff_factor: 3.0\nqueue_max_delay_ms: 10000\n---\n\n## Step: forward\n\
-                  effects: [http_egress]\nendpoint: https://orders.example.com/ingest\nmethod: POST\n\
+                  effects: [http_egress]\nendpoint: https://orders.example.com/ingest\nmethod: \
+                  POST\n\
                   headers: {\"Idempotency-Key\": \"{{ ctx.correlation_id }}\"}\n\n\
                   ## Step: accepted-means-accepted\n```validate\n\
                   $.status == \"ACCEPTED\" | \"backend did not accept the message\"\n```\n";
@@ -69,17 +71,21 @@ fn the_documents_own_example_compiles() {
 fn every_problem_of_a_source_is_found_in_one_run() {
     let source = "---\nflowmarkdown_version: \"0.1\"\ntenant: acme\nflow: x\nqueue_max_attempt: 3\n\
                   queue_backoff_factor: 0.5\neffects: [http_egress]\n---\n\n## Step: a\n\
-                  effects: [http_egress]\nendpoit: http://127.0.0.1/\n\n```validate\n$.total > | \"x\"\n\
+                  effects: [http_egress]\nendpoit: http://127.0.0.1/\n\n```validate\n$.total > | \
+                  \"x\"\n\
                   $.total = 1 | \"y\"\n```\n\n## Step: a\n```ntd\n{ \"a\": $.x }\n```\n";
     assert_eq!(
         problems(source),
         [
             "5:1: error: unknown key `queue_max_attempt` (did you mean `queue_max_attempts`?)",
-            "6:23: error: `queue_backoff_factor` must be a finite number of at least 1.0, and is `0.5`",
+            "6:23: error: `queue_backoff_factor` must be a finite number of at least 1.0, and is \
+             `0.5`",
             "11:11: error: a step with http_egress needs an `endpoint`",
             "12:1: error: unknown key `endpoit` (did you mean `endpoint`?)",
-            "15:10: error: this rule: expected a value, a path such as $.total, or a function, and the text ends",
-            "16:9: error: this rule: expected an operator, or the end of the expression, and found '=' (equality is ==)",
+            "15:10: error: this rule: expected a value, a path such as $.total, or a function, \
+             and the text ends",
+            "16:9: error: this rule: expected an operator, or the end of the expression, and \
+             found '=' (equality is ==)",
             "19:1: error: the name 'a' is taken by an earlier step",
             "21:8: error: this template: expected a JSON value or a placeholder",
         ]
@@ -91,7 +97,8 @@ fn names_effects_and_references_must_exist() {
     one_problem(
         "",
         "## Step: a\neffects: [http_egress]\nendpoint: http://x/\n",
-        "8:11: error: the effect http_egress is not declared (add effects: [http_egress] to the front matter)",
+        "8:11: error: the effect http_egress is not declared (add effects: [http_egress] to the \
+         front matter)",
     );
     one_problem(
         "queue_publish",
@@ -101,12 +108,14 @@ fn names_effects_and_references_must_exist() {
     one_problem(
         "queue_publish",
         "## Step: a\neffects: [queue_publish]\nqueue: ../x\n",
-        "9:8: error: the queue \"../x\" is not a name that can become a path: it begins with '.'; a name begins with a letter a-z or a digit",
+        "9:8: error: the queue \"../x\" is not a name that can become a path: it begins with '.'; \
+         a name begins with a letter a-z or a digit",
     );
     one_problem(
         "http_egress",
         &format!("## Step: a\n{EGRESS}queue: x\n"),
-        "10:1: error: `queue` belongs to the effect queue_publish, which this step does not use (add effects: [queue_publish], or remove the key)",
+        "10:1: error: `queue` belongs to the effect queue_publish, which this step does not use \
+         (add effects: [queue_publish], or remove the key)",
     );
     one_problem(
         "",
@@ -116,17 +125,20 @@ fn names_effects_and_references_must_exist() {
     one_problem(
         "",
         "## Step: a\n```ntd\n{\"a\": \"{{ secret.K }}\"}\n```\n",
-        "9:11: error: secret.K stands in a fence (a secret is allowed in `endpoint` and `headers` only)",
+        "9:11: error: secret.K stands in a fence (a secret is allowed in `endpoint` and `headers` \
+         only)",
     );
     one_problem(
         "",
         "## Step: a\n```ntd\n{{ ctx.error.message }}\n```\n",
-        "9:4: error: ctx.error is there in fault sections only (a fault section begins with `## Fault:`)",
+        "9:4: error: ctx.error is there in fault sections only (a fault section begins with `## \
+         Fault:`)",
     );
     one_problem(
         "",
         "## Step: A\n```ntd\n1\n```\n",
-        "7:1: error: the name of the step \"A\" is not allowed: it begins with 'A'; a name begins with a letter a-z or a digit",
+        "7:1: error: the name of the step \"A\" is not allowed: it begins with 'A'; a name begins \
+         with a letter a-z or a digit",
     );
     one_problem(
         "",
@@ -136,7 +148,8 @@ fn names_effects_and_references_must_exist() {
     one_problem(
         "",
         "## Fault:\n```validate\nfalse | \"x\"\n```\n## Step: late\n```ntd\n1\n```\n",
-        "11:1: error: the step 'late' comes after a fault section (all `## Fault:` sections come after the last `## Step:`)",
+        "11:1: error: the step 'late' comes after a fault section (all `## Fault:` sections come \
+         after the last `## Step:`)",
     );
 }
 
@@ -185,7 +198,8 @@ fn fences_are_checked() {
     one_problem(
         "",
         "## Step: a\n```validate\n$.a == 1\n```\n",
-        "9:1: error: this rule: a rule needs a message (write EXPR | \"message\", with a space on either side of the |)",
+        "9:1: error: this rule: a rule needs a message (write EXPR | \"message\", with a space on \
+         either side of the |)",
     );
     one_problem(
         "",
@@ -252,10 +266,55 @@ proptest! {
 
     #[test]
     fn no_body_makes_it_panic(
-        body in "(## Step: a\n|## Fault:\n|effects: \\[http_egress\\]\n|endpoint: |http://x/|\\{\\{ |\\}\\}|\\$\\.a|```ntd\n|```validate\n|```condition\n|```\n|\"x\"| \\| |\\{|\\}|\n|1|queue: ){0,24}",
+        body in "(## Step: a\n|## Fault:\n|effects: \\[http_egress\\]\n|endpoint: \
+         |http://x/|\\{\\{ |\\}\\}|\\$\\.a|```ntd\n|```validate\n|```condition\n|```\n|\"x\"| \\| \
+         |\\{|\\}|\n|1|queue: ){0,24}",
     ) {
         if let Some(flow) = compile(&flow("http_egress, queue_publish", &body)).flow {
             prop_assert!(Flow::from_artifact(&flow.to_artifact()).is_ok());
         }
+    }
+}
+
+/// Small enough for the threads of a door, in a build that is not optimised.
+const SMALL_STACK: usize = 512 << 10;
+
+fn on_a_small_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    std::thread::Builder::new().stack_size(SMALL_STACK).spawn(work).unwrap().join().unwrap()
+}
+
+#[test]
+fn the_deepest_flow_is_loaded_and_run_on_a_small_stack() {
+    let around = |open: &str, inner: &str, close: &str, times: usize| {
+        format!("{}{inner}{}", open.repeat(times), close.repeat(times))
+    };
+    let rules = [
+        around("(", "true", ")", 63),
+        around("trim(", "'a'", ")", 62) + " == 'a'",
+        around("!", "true", "", 62),
+        around("1 + 2 * -(", "1", ")", 15) + " != 0",
+        around("true || (", "false", ")", 31),
+        format!("{} == 1", around("length([", "1", "])", 31)),
+    ];
+    let rules = rules.map(|rule| format!("{rule} | \"broken\"\n")).concat();
+    let template = around("[", "{{ $ }}", "]", 64);
+    let source =
+        flow("", &format!("## Step: a\n```validate\n{rules}```\n```ntd\n{template}\n```\n"));
+    assert_eq!(problems(&source), [] as [String; 0]);
+    let artifact = compile(&source).flow.unwrap().to_artifact();
+    let message = around("[", "1", "]", 64);
+    let ended = on_a_small_stack(move || {
+        let flow = Flow::from_artifact(&artifact).unwrap();
+        format!("{:?}", crate::flow::run::tests::run(&flow, &message)).len()
+    });
+    assert!(ended > 128);
+}
+
+#[test]
+fn front_matter_that_nests_is_refused_before_it_takes_a_deep_stack() {
+    for text in ["[", "{a: ", "- "] {
+        let source = format!("---\na: {}\n---\n", text.repeat(100_000));
+        let found = on_a_small_stack(move || problems(&source));
+        assert!(found.iter().any(|problem| problem.contains("this is not YAML")), "{found:?}");
     }
 }

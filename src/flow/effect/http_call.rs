@@ -1,9 +1,9 @@
 //! The effect `http_egress` as a step declares it: what is sent, and what the answer becomes.
 //!
-//! The current document is the body, byte for byte until a step replaces it. A 2xx answer becomes the current
-//! document: JSON as it is, XML flattened as at the door, other text as a JSON string; an empty body leaves the
-//! document as it was. Anything else fails the step. Source: the document's sections "Delivery semantics" and
-//! "Listing", for the text of the failure.
+//! The current document is the body, byte for byte until a step replaces it. A 2xx answer becomes
+//! the current document: JSON as it is, XML flattened as at the door, other text as a JSON string;
+//! an empty body leaves the document as it was. Anything else fails the step. Source: the
+//! document's sections "Delivery semantics" and "Listing", for the text of the failure.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::base::CorrelationId;
 use crate::document::{Value, flatten, json};
 use crate::flow::current::Current;
 use crate::flow::effect::http_egress::{Answer, EgressError, EgressRequest, HttpEgress, check_url};
-use crate::flow::expression::Scope;
+use crate::flow::expression::{Reason, Scope};
 use crate::flow::template::TextTemplate;
 
 /// What a step sends and what it takes back.
@@ -92,7 +92,8 @@ impl std::fmt::Display for CallError {
 }
 
 impl HttpCall {
-    /// Makes the call within `left`. Gives the new document, or `None` when the answer leaves it as it was.
+    /// Makes the call within `left`. Gives the new document, or `None` when the answer leaves it as
+    /// it was.
     pub(crate) fn perform<'m>(
         &self,
         egress: &HttpEgress,
@@ -103,7 +104,7 @@ impl HttpCall {
     ) -> Result<Option<Current<'m>>, CallError> {
         let url = self
             .endpoint
-            .render_encoded(scope, |text| percent_encode(&text))
+            .render_encoded(scope, encode_part)
             .map_err(|reason| CallError::Content(format!("the endpoint: {reason}")))?;
         check_url(&url).map_err(|reason| CallError::Content(format!("the endpoint {reason}")))?;
         let headers = self.rendered_headers(scope, correlation_id)?;
@@ -183,6 +184,14 @@ fn document_of<'m>(answer: Answer) -> Result<Option<Current<'m>>, String> {
             Err(_) => Err("the answer is neither JSON, XML nor UTF-8 text".to_owned()),
         },
     }
+}
+
+/// A value for a part of a URL. One of dots alone would lead out of its place, encoded or not.
+fn encode_part(value: String) -> Result<String, Reason> {
+    if matches!(value.as_str(), "." | "..") {
+        return Err(Reason("a value of dots alone cannot be part of a URL".to_owned()));
+    }
+    Ok(percent_encode(&value))
 }
 
 /// Encodes all but the unreserved characters of RFC 3986.
@@ -315,6 +324,9 @@ mod tests {
 
     #[test]
     fn a_value_in_an_endpoint_is_percent_encoded() {
-        assert_eq!(percent_encode("a/b?c=d&é ~"), "a%2Fb%3Fc%3Dd%26%C3%A9%20~");
+        let encode = |text: &str| encode_part(text.to_owned());
+        assert_eq!(encode("a/b?c=d&é ~").unwrap(), "a%2Fb%3Fc%3Dd%26%C3%A9%20~");
+        assert_eq!(encode("1.5").unwrap(), "1.5");
+        assert!(encode("..").is_err() && encode(".").is_err());
     }
 }

@@ -1,14 +1,15 @@
 //! The HTTP client that all runs of a process share.
 //!
-//! One request, one answer: redirects are never followed, statuses are values and not errors, nothing is tried twice.
-//! The deadline covers everything from the look-up of the name to the last byte of the answer, which is read up to its
-//! ceiling only. A connection is kept for the next call, but shorter than common servers keep theirs, and is looked at
-//! before it is used, so that no attempt is wasted on one that was closed. Addresses that only a machine's own cloud
-//! answers (link-local: 169.254.0.0/16, fe80::/10) are refused on the resolved address. Proxies of the environment are
-//! not used, since that check would not hold behind one.
+//! One request, one answer: redirects are never followed, statuses are values and not errors,
+//! nothing is tried twice. The deadline covers everything from the look-up of the name to the last
+//! byte of the answer, which is read up to its ceiling only. A connection is kept for the next
+//! call, but shorter than common servers keep theirs, and is looked at before it is used, so that
+//! no attempt is wasted on one that was closed. Addresses that only a machine's own cloud answers
+//! (link-local: 169.254.0.0/16, fe80::/10) are refused on the resolved address. Proxies of the
+//! environment are not used, since that check would not hold behind one.
 //!
-//! Error texts name host and port, and never a path, a header or a body. Not here: what a step sends and what an
-//! answer means (`http_call`).
+//! Error texts name host and port, and never a path, a header or a body. Not here: what a step
+//! sends and what an answer means (`http_call`).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -126,7 +127,8 @@ impl HttpEgress {
             value.to_str().ok().map(str::to_owned)
         };
         let (content_type, content_encoding) = (text("content-type"), text("content-encoding"));
-        // One byte more than allowed is asked for, so that a body that just fits is told from one that does not.
+        // One byte more than allowed is asked for, so that a body that just fits is told from one
+        // that does not.
         let limit = request.max_response_bytes.saturating_add(1);
         let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(failed)?;
         if body.len() as u64 > request.max_response_bytes {
@@ -234,6 +236,8 @@ fn io_reason(error: &io::Error) -> String {
             "the connection was reset".to_owned()
         }
         io::ErrorKind::UnexpectedEof => "the connection was closed before the answer".to_owned(),
+        // TLS hands its own errors on in this kind.
+        io::ErrorKind::InvalidData => format!("TLS: {error}"),
         _ => error.to_string(),
     }
 }

@@ -4,6 +4,9 @@
 //! - [`http_egress`] is the HTTP client that all runs of a process share.
 //! - [`queue_publish`] puts the document on another flow's queue.
 
+#[cfg(test)]
+#[path = "tests/downstream.rs"]
+pub(crate) mod downstream;
 pub mod http_call;
 pub mod http_egress;
 pub mod queue_publish;

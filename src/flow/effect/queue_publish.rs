@@ -1,8 +1,9 @@
-//! The effect `queue_publish`: the current document goes to another flow's queue of the same tenant.
+//! The effect `queue_publish`: the current document goes to another flow's queue of the same
+//! tenant.
 //!
-//! The queue stores JSON, so a document that came as XML is refused. The correlation id travels with the message.
-//! Source: the document's section "Publishing from a flow". How a message is stored is not known here: the worker
-//! implements [`Publish`].
+//! The queue stores JSON, so a document that came as XML is refused. The correlation id travels
+//! with the message. Source: the document's section "Publishing from a flow". How a message is
+//! stored is not known here: the worker implements [`Publish`].
 
 use crate::base::{CorrelationId, Name};
 use crate::flow::current::Current;
@@ -12,7 +13,8 @@ pub trait Publish: Sync {
     /// Returns once the message is synced in the target's log. All checks come before the write.
     ///
     /// # Errors
-    /// [`PublishError`] when the target is not in the registry, cannot be given a worker, or refuses the message.
+    /// [`PublishError`] when the target is not in the registry, cannot be given a worker, or
+    /// refuses the message.
     fn publish(
         &self,
         target: &Name,
@@ -21,12 +23,14 @@ pub trait Publish: Sync {
     ) -> Result<(), PublishError>;
 }
 
-/// Why a document could not be put on another flow's queue; its text names the target and the reason.
+/// Why a document could not be put on another flow's queue; its text names the target and the
+/// reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PublishError(pub String);
 
-/// Puts the document on the queue of `target`. `Err` has the text of the failure, without the step's name.
+/// Puts the document on the queue of `target`. `Err` has the text of the failure, without the
+/// step's name.
 pub(crate) fn publish(
     target: &Name,
     document: &Current<'_>,
@@ -35,7 +39,8 @@ pub(crate) fn publish(
 ) -> Result<(), String> {
     if document.is_xml() {
         return Err(format!(
-            "the document is XML and the queue of '{target}' stores JSON; build the message with an ntd first"
+            "the document is XML and the queue of '{target}' stores JSON; build the message with \
+             an ntd first"
         ));
     }
     queues

@@ -1,9 +1,10 @@
 //! The value of an expression.
 //!
-//! A path that leads nowhere is null where values are compared, and in `exists` and `default`; anywhere else it is an
-//! error that names the path. Nothing is converted silently: values of two kinds are never equal, and comparing their
-//! order is an error. Numbers are exact or an error. Error texts name kinds and paths, and never a value of the
-//! message. Not here: what surrounds an evaluation (`run` gives the documents, the context, the clock).
+//! A path that leads nowhere is null where values are compared, and in `exists` and `default`;
+//! anywhere else it is an error that names the path. Nothing is converted silently: values of two
+//! kinds are never equal, and comparing their order is an error. Numbers are exact or an error.
+//! Error texts name kinds and paths, and never a value of the message. Not here: what surrounds an
+//! evaluation (`run` gives the documents, the context, the clock).
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -352,8 +353,8 @@ fn length(value: &Value) -> Result<Number, Reason> {
     Ok(Number::from_u64(len as u64))
 }
 
-fn to_number<'a>(value: &Cow<'_, Value>) -> Evaluated<'a> {
-    let number = match &**value {
+fn to_number<'a>(value: &Value) -> Evaluated<'a> {
+    let number = match value {
         Value::Number(number) => number.clone(),
         Value::String(text) => Number::from_loose_text(text)
             .ok_or_else(|| Reason("number needs a text that is a number".to_owned()))?,

@@ -1,6 +1,8 @@
-//! The functions of the language: their names and how many arguments each takes. What they do is in `evaluate`.
+//! The functions of the language: their names and how many arguments each takes. What they do is in
+//! `evaluate`.
 
-/// A function of the language. `matches` is none of these: its pattern is compiled when the expression is read.
+/// A function of the language. `matches` is none of these: its pattern is compiled when the
+/// expression is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
     /// `exists(p)`: whether the path leads to a value, `null` included.
@@ -25,7 +27,8 @@ pub enum Function {
     String,
     /// `number(x)`: the number that a text holds, as an XML element does.
     Number,
-    /// `round(x, n)`: to `n` places, halves away from zero; `round(a / b, n)` divides exactly to `n` places.
+    /// `round(x, n)`: to `n` places, halves away from zero; `round(a / b, n)` divides exactly to
+    /// `n` places.
     Round,
     /// `join(list, s)`: the texts of the items with `s` between them.
     Join,

@@ -5,8 +5,8 @@
 //! - [`function`] names the functions and their arguments.
 //! - [`evaluate`] gives its value.
 //!
-//! The language has no loops and no assignments, so an evaluation ends without being counted; what it may build is
-//! bounded in bytes.
+//! The language has no loops and no assignments, so an evaluation ends without being counted; what
+//! it may build is bounded in bytes.
 
 pub mod evaluate;
 pub mod function;

@@ -1,15 +1,16 @@
 //! Reads the text of an expression.
 //!
-//! Precedence, loosest first: `||`, `&&`, one comparison (they do not chain), `+ -`, `* / %`, `! -`. Promises: never
-//! panics on any text, and refuses what nests deeper than [`MAX_EXPRESSION_DEPTH`]. Not here: whether the steps,
-//! secrets and effects that are named exist (`check`).
+//! Precedence, loosest first: `||`, `&&`, one comparison (they do not chain), `+ -`, `* / %`, `!
+//! -`. Promises: never panics on any text, and refuses what nests deeper than
+//! [`MAX_EXPRESSION_DEPTH`]. Not here: whether the steps, secrets and effects that are named exist
+//! (`check`).
 
 use regex::Regex;
 
 use crate::base::limits::MAX_EXPRESSION_DEPTH;
-use crate::document::json::Scanner;
 use crate::document::number::Arithmetic;
 use crate::document::path::{self, PathError, Segment};
+use crate::document::scanner::Scanner;
 use crate::document::{Number, Value};
 use crate::flow::expression::function::{FUNCTIONS, Function, MATCHES};
 use crate::flow::expression::syntax::{Comparison, Expression, Node, Reference, Root, Target};
@@ -60,7 +61,8 @@ impl Expression {
     }
 }
 
-/// Reads one expression that begins at byte `at` of `text`. Gives it, what it refers to, and where it ends.
+/// Reads one expression that begins at byte `at` of `text`. Gives it, what it refers to, and where
+/// it ends.
 ///
 /// # Errors
 /// [`ExpressionError`], with the byte offset of the fault in `text`.
@@ -69,6 +71,72 @@ pub fn parse_at(text: &str, at: usize) -> Result<(Node, Vec<Reference>, usize), 
     let node = parser.expression()?;
     parser.skip_space();
     Ok((node, parser.references, parser.at))
+}
+
+/// An operator between two operands.
+#[derive(Debug, Clone, Copy)]
+enum Operator {
+    Or,
+    And,
+    Compare(Comparison),
+    Compute(Arithmetic),
+}
+
+/// The operators that are signs; a longer one stands before one that it begins with.
+const SYMBOLS: [(&str, Operator); 13] = [
+    ("||", Operator::Or),
+    ("&&", Operator::And),
+    ("==", Operator::Compare(Comparison::Equal)),
+    ("!=", Operator::Compare(Comparison::NotEqual)),
+    ("<=", Operator::Compare(Comparison::LessOrEqual)),
+    (">=", Operator::Compare(Comparison::GreaterOrEqual)),
+    ("<", Operator::Compare(Comparison::Less)),
+    (">", Operator::Compare(Comparison::Greater)),
+    ("+", Operator::Compute(Arithmetic::Add)),
+    ("-", Operator::Compute(Arithmetic::Subtract)),
+    ("*", Operator::Compute(Arithmetic::Multiply)),
+    ("/", Operator::Compute(Arithmetic::Divide)),
+    ("%", Operator::Compute(Arithmetic::Remainder)),
+];
+
+impl Operator {
+    /// How tightly it binds.
+    fn level(self) -> u8 {
+        match self {
+            Operator::Or => 1,
+            Operator::And => 2,
+            Operator::Compare(_) => 3,
+            Operator::Compute(Arithmetic::Add | Arithmetic::Subtract) => 4,
+            Operator::Compute(_) => 5,
+        }
+    }
+
+    /// The two operands under the operator. What stands on the left is complete, so a chain of it
+    /// goes on from left to right and the tree grows no deeper.
+    fn join(self, left: Node, right: Node) -> Node {
+        match (self, left) {
+            (Operator::Or, Node::Any(mut terms)) => {
+                terms.push(right);
+                Node::Any(terms)
+            }
+            (Operator::And, Node::All(mut terms)) => {
+                terms.push(right);
+                Node::All(terms)
+            }
+            (Operator::Compute(operation), Node::Compute(first, mut rest)) => {
+                rest.push((operation, right));
+                Node::Compute(first, rest)
+            }
+            (Operator::Or, left) => Node::Any(vec![left, right]),
+            (Operator::And, left) => Node::All(vec![left, right]),
+            (Operator::Compute(operation), left) => {
+                Node::Compute(Box::new(left), vec![(operation, right)])
+            }
+            (Operator::Compare(comparison), left) => {
+                Node::Compare(comparison, Box::new((left, right)))
+            }
+        }
+    }
 }
 
 struct Parser<'t> {
@@ -86,119 +154,63 @@ impl<'t> Parser<'t> {
     }
 
     fn expression(&mut self) -> Parsed {
-        if self.depth >= MAX_EXPRESSION_DEPTH {
-            let text = format!("an expression nests at most {MAX_EXPRESSION_DEPTH} deep");
-            return Err(self.fault(self.at, text));
+        self.operators(0)
+    }
+
+    /// An operand, and the operators after it that bind at least as tightly as `loosest`.
+    fn operators(&mut self, loosest: u8) -> Parsed {
+        self.deeper()?;
+        let mut left = self.unary()?;
+        let mut compared = false;
+        loop {
+            self.skip_space();
+            let before = self.at;
+            let Some(operator) = self.operator().filter(|operator| operator.level() >= loosest)
+            else {
+                self.at = before;
+                break;
+            };
+            if compared && matches!(operator, Operator::Compare(_)) {
+                let help = "join comparisons with &&: a < b && b < c".to_owned();
+                let text = "comparisons do not chain".to_owned();
+                return Err(ExpressionError { at: before, text, help: Some(help) });
+            }
+            compared = matches!(operator, Operator::Compare(_));
+            let right = self.operators(operator.level() + 1)?;
+            left = operator.join(left, right);
         }
-        self.depth += 1;
-        let node = self.any();
         self.depth -= 1;
-        node
+        Ok(left)
     }
 
-    fn any(&mut self) -> Parsed {
-        let first = self.all()?;
-        let mut terms = vec![first];
-        while self.take("||") {
-            terms.push(self.all()?);
+    fn operator(&mut self) -> Option<Operator> {
+        let symbol = SYMBOLS.iter().find(|(symbol, _)| self.rest().starts_with(symbol));
+        if let Some((symbol, operator)) = symbol {
+            self.at += symbol.len();
+            return Some(*operator);
         }
-        Ok(if terms.len() == 1 { terms.remove(0) } else { Node::Any(terms) })
-    }
-
-    fn all(&mut self) -> Parsed {
-        let first = self.comparison()?;
-        let mut terms = vec![first];
-        while self.take("&&") {
-            terms.push(self.comparison()?);
-        }
-        Ok(if terms.len() == 1 { terms.remove(0) } else { Node::All(terms) })
-    }
-
-    fn comparison(&mut self) -> Parsed {
-        let left = self.sum()?;
-        let Some(comparison) = self.take_comparison() else { return Ok(left) };
-        let right = self.sum()?;
-        let after = self.at;
-        if self.take_comparison().is_some() {
-            let help = "join comparisons with &&: a < b && b < c".to_owned();
-            return Err(ExpressionError {
-                at: after,
-                text: "comparisons do not chain".to_owned(),
-                help: Some(help),
-            });
-        }
-        Ok(Node::Compare(comparison, Box::new((left, right))))
-    }
-
-    fn take_comparison(&mut self) -> Option<Comparison> {
-        let symbols = [
-            ("==", Comparison::Equal),
-            ("!=", Comparison::NotEqual),
-            ("<=", Comparison::LessOrEqual),
-            (">=", Comparison::GreaterOrEqual),
-            ("<", Comparison::Less),
-            (">", Comparison::Greater),
-        ];
-        if let Some((_, comparison)) = symbols.into_iter().find(|(symbol, _)| self.take(symbol)) {
-            return Some(comparison);
-        }
-        let before = self.at;
-        if self.word() == "in" {
-            return Some(Comparison::In);
-        }
-        self.at = before;
-        None
-    }
-
-    fn sum(&mut self) -> Parsed {
-        let first = self.product()?;
-        let mut rest = Vec::new();
-        loop {
-            let operation = if self.take("+") {
-                Arithmetic::Add
-            } else if self.take("-") {
-                Arithmetic::Subtract
-            } else {
-                break;
-            };
-            rest.push((operation, self.product()?));
-        }
-        Ok(if rest.is_empty() { first } else { Node::Compute(Box::new(first), rest) })
-    }
-
-    fn product(&mut self) -> Parsed {
-        let first = self.unary()?;
-        let mut rest = Vec::new();
-        loop {
-            let operation = if self.take("*") {
-                Arithmetic::Multiply
-            } else if self.take("/") {
-                Arithmetic::Divide
-            } else if self.take("%") {
-                Arithmetic::Remainder
-            } else {
-                break;
-            };
-            rest.push((operation, self.unary()?));
-        }
-        Ok(if rest.is_empty() { first } else { Node::Compute(Box::new(first), rest) })
+        (self.word() == "in").then_some(Operator::Compare(Comparison::In))
     }
 
     fn unary(&mut self) -> Parsed {
-        self.skip_space();
-        let not = !self.rest().starts_with("!=") && self.take("!");
+        let not = self.take("!");
         if !not && !self.take("-") {
             return self.primary();
         }
+        self.deeper()?;
+        let inner = self.unary()?;
+        self.depth -= 1;
+        Ok(if not { Node::Not(Box::new(inner)) } else { inner.negated() })
+    }
+
+    /// Counts a level of nesting; the first fault ends the reading, so only success counts back.
+    fn deeper(&mut self) -> Result<(), ExpressionError> {
         if self.depth >= MAX_EXPRESSION_DEPTH {
             let text = format!("an expression nests at most {MAX_EXPRESSION_DEPTH} deep");
             return Err(self.fault(self.at, text));
         }
         self.depth += 1;
-        let inner = self.unary();
-        self.depth -= 1;
-        let inner = inner?;
-        Ok(if not { Node::Not(Box::new(inner)) } else { inner.negated() })
+        Ok(())
     }
 
     fn primary(&mut self) -> Parsed {
@@ -330,7 +342,7 @@ impl<'t> Parser<'t> {
     fn call(&mut self, start: usize, name: &str) -> Parsed {
         let function = FUNCTIONS.iter().find(|(known, _, _)| *known == name);
         if function.is_none() && name != MATCHES {
-            return Err(unknown_word(start, name));
+            return Err(unknown_word(self.text, start, name));
         }
         self.skip_space();
         if !self.take("(") {
@@ -434,18 +446,23 @@ impl<'t> Parser<'t> {
     }
 }
 
-fn unknown_word(at: usize, name: &str) -> ExpressionError {
+fn unknown_word(text: &str, at: usize, name: &str) -> ExpressionError {
     let roots = ["true", "false", "null", "input", "steps", "ctx", "secret", MATCHES];
     let known: Vec<&str> = FUNCTIONS.iter().map(|(name, _, _)| *name).chain(roots).collect();
     let help = match name {
-        "not" => Some("not is !".to_owned()),
-        _ => did_you_mean(name, &known)
-            .or_else(|| Some("a text stands in quotes, and a path begins with $".to_owned())),
+        "not" => "not is !".to_owned(),
+        _ if text[..at].ends_with('-') => {
+            "a key with a dash is written [\"order-id\"], as in $[\"order-id\"]".to_owned()
+        }
+        _ => did_you_mean(name, &known).unwrap_or_else(|| {
+            "a text stands in quotes, and a path begins with $, as in $.total".to_owned()
+        }),
     };
-    ExpressionError { at, text: format!("nothing is named {name:?} here"), help }
+    ExpressionError { at, text: format!("nothing is named {name:?} here"), help: Some(help) }
 }
 
-/// The pattern is compiled here: at publication, so that a wrong one is refused, and again when it is loaded.
+/// The pattern is compiled here: at publication, so that a wrong one is refused, and again when it
+/// is loaded.
 fn matches_call(at: usize, mut arguments: Vec<Node>) -> Parsed {
     let Some(Node::Literal(Value::String(pattern))) = arguments.pop() else {
         let text = "the second argument of matches is a regular expression in quotes".to_owned();
@@ -468,109 +485,4 @@ fn of_path(error: PathError) -> ExpressionError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn error(text: &str) -> ExpressionError {
-        Expression::parse(text).unwrap_err()
-    }
-
-    #[test]
-    fn faults_have_a_place_and_often_a_help() {
-        let cases = [
-            ("$.total = 1", 8, "equality is =="),
-            ("$.a & $.b", 4, "and is &&"),
-            ("$.a < 1 < 2", 8, "join comparisons with &&: a < b && b < c"),
-            ("lenght($.a)", 0, "did you mean `length`?"),
-            ("ctx.corelation_id", 0, "did you mean `correlation_id`?"),
-        ];
-        for (text, at, help) in cases {
-            let error = error(text);
-            assert_eq!((error.at, error.help.as_deref()), (at, Some(help)), "{text}: {error}");
-        }
-        assert_eq!(
-            error("").text,
-            "expected a value, a path such as $.total, or a function, and the text ends"
-        );
-        assert_eq!(error("round(1)").text, "round takes 2 arguments, and has 1");
-        assert!(error("matches($.a, '(')").text.contains("is not a regular expression"));
-        assert!(error("matches($.a, $.b)").text.contains("in quotes"));
-        assert!(error("exists(1)").text.contains("is a path"));
-        assert!(error("total > 0").help.unwrap().contains("begins with $"));
-    }
-
-    #[test]
-    fn what_is_no_expression_is_refused() {
-        for bad in [
-            "1 +",
-            "(1",
-            "[1",
-            "[1,]",
-            "1 2",
-            "'a",
-            "$.a.",
-            "!",
-            "1a",
-            "0x3",
-            "01",
-            "a == 1",
-            "$ $",
-            "steps",
-            "steps.",
-            "secret",
-            "ctx",
-            "ctx.x",
-            "ctx.error.x",
-            "uuid",
-            "uuid(1)",
-            "1 in",
-            "@",
-            "é",
-        ] {
-            error(bad);
-        }
-    }
-
-    #[test]
-    fn nesting_is_bounded_at_the_edge() {
-        let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
-        assert!(Expression::parse(&nested(MAX_EXPRESSION_DEPTH - 1)).is_ok());
-        assert!(error(&nested(MAX_EXPRESSION_DEPTH)).text.contains("64 deep"));
-        for deep in ["(", "[", "!", "-", "length(", "1+(", "!(", "-[(", "1-"] {
-            let _ = Expression::parse(&deep.repeat(100_000));
-        }
-        assert!(Expression::parse(&vec!["1"; 50_000].join(" + ")).is_ok(), "a chain is no nesting");
-        assert!(Expression::parse(&vec!["true"; 50_000].join(" && ")).is_ok());
-    }
-
-    #[test]
-    fn what_is_referred_to_is_listed() {
-        let expression =
-            Expression::parse("steps.build-task.a == ctx.error.step && now() > secret.K").unwrap();
-        let targets: Vec<_> = expression.references().iter().map(|r| r.target.clone()).collect();
-        assert_eq!(
-            targets,
-            [
-                Target::Step("build-task".into()),
-                Target::Error,
-                Target::Changing("now()"),
-                Target::Secret("K".into())
-            ]
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_makes_it_panic(text in any::<String>()) {
-            let _ = Expression::parse(&text);
-        }
-
-        #[test]
-        fn no_text_of_its_own_signs_makes_it_panic(
-            text in "(\\$|\\.a|\\[0\\]|ctx|steps|secret|input|in|uuid|round|matches|[\\[\\](),!<>=|&+*/%'\" -]|1|é){0,24}",
-        ) {
-            let _ = Expression::parse(&text);
-        }
-    }
-}
+mod tests;

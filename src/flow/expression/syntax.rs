@@ -1,7 +1,7 @@
 //! What an expression is, once read.
 //!
-//! Chains of one operator are flat, so the tree is no deeper than the nesting that a person wrote, which the parser
-//! bounds. Not here: reading (`parse`) and meaning (`evaluate`).
+//! Chains of one operator are flat, so the tree is no deeper than the nesting that a person wrote,
+//! which the parser bounds. Not here: reading (`parse`) and meaning (`evaluate`).
 
 use std::fmt;
 
