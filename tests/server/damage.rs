@@ -300,7 +300,7 @@ fn each_state_file_lost_damaged_cut_or_with_zeros_behind_it_costs_what_the_table
         let found = listed(&queues.site, name);
         expect(found == case.listed, format!("{what}: listed {found:?}"));
         let reports = reports(&server, name);
-        expect(!reports.is_empty() == case.reported, format!("{what}: reports {reports:?}"));
+        expect(reports.is_empty() != case.reported, format!("{what}: reports {reports:?}"));
         let retries = scheduled(&queues.file(name, RETRY));
         let kept = retries.iter().any(|retry| retry.id == 3 && retry.attempt == 2);
         expect(kept != case.delivered.contains(&3), format!("{what}: retries {retries:?}"));
