@@ -108,16 +108,18 @@ const RUNTIMES: &[&str] = &[
 
 /// One source file.
 struct Source {
-    /// Below `src` or the repository, with slashes.
+    /// Below `src` or `tests`, with slashes.
     name: String,
     text: String,
+    /// Whether all of it is tests: it lies below `tests`.
+    is_test: bool,
 }
 
 impl Source {
     /// Where the tests begin: at once in a file of tests, else at the test module, if there is one.
     fn tests_begin(&self) -> usize {
         let name = &self.name;
-        let all_tests = name.contains("/tests/") || name.ends_with("/tests.rs");
+        let all_tests = self.is_test || name.contains("/tests/") || name.ends_with("/tests.rs");
         if all_tests { 0 } else { test_module_begins(&self.text) }
     }
 
@@ -161,7 +163,8 @@ fn sources(folder: &str) -> Vec<Source> {
                 open.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-                found.push(Source { name, text: fs::read_to_string(&path).unwrap() });
+                let text = fs::read_to_string(&path).unwrap();
+                found.push(Source { name, text, is_test: folder == "tests" });
             }
         }
     }

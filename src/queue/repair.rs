@@ -31,6 +31,7 @@ use crate::queue::error::QueueError;
 use crate::queue::layout::{Layout, QueuePaths};
 use crate::queue::lock::{Held, LockFile, locked};
 use crate::queue::pause::exists;
+use crate::queue::segment::rewrite;
 use crate::store::replace::{TEMPORARY, copy_range, remove_temporaries};
 
 /// Copies of one damaged file that are kept beside it.
@@ -68,6 +69,7 @@ pub fn repair(
     let _append = lock(&paths.append_lock, LOCK_DEADLINE)?;
     let mut repair = Repair { disk: disk.as_ref(), paths, worker, mended: Vec::new() };
     repair.remove_leftovers()?;
+    repair.make_durable()?;
     repair.mend_kept_aside()?;
     repair.mend_dead_letters()?;
     repair.mend_log_and_state()?;
@@ -93,6 +95,20 @@ impl Repair<'_> {
 
     fn open(&self, path: &Path) -> Result<Option<Box<dyn DiskFile>>, QueueError> {
         open_existing(self.disk, path, Open::Write)
+    }
+
+    /// What a dead process wrote may never have been synced, and is about to be relied on: a retry
+    /// is dropped for the sake of a dead letter, a message for the sake of a checkpoint.
+    fn make_durable(&self) -> Result<(), QueueError> {
+        for path in [&self.paths.dlq, &self.paths.acked, &self.paths.retry, &self.paths.checkpoint]
+        {
+            if let Some(file) = self.open(path)? {
+                let len = file.len().map_err(|error| QueueError::io("read", path, &error))?;
+                rewrite(file.as_ref(), 0, len)?;
+            }
+        }
+        let dir = &self.paths.dir;
+        self.disk.sync_dir(dir).map_err(|error| QueueError::io("sync", dir, &error))
     }
 
     fn remove_leftovers(&mut self) -> Result<(), QueueError> {

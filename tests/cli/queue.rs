@@ -106,11 +106,12 @@ fn fixed() -> Timestamp {
 #[test]
 fn the_list_counts_every_queue() {
     let queue = Queue::new(SystemClock.now());
-    let expected = "\
-TENANT  FLOW           WAITING  IN_FLIGHT  RETRYING  DEAD_LETTERS  TOTAL  PROCESSED  OLDEST_DUE_SECONDS  PAUSED  WORKER
-acme    forward-order        0          0         1             1      3          2                   -      no       -
-";
-    assert_eq!(queue.home.run(["queue", "list"]).done(), expected);
+    let expected = [
+        "TENANT  FLOW           WAITING  IN_FLIGHT  RETRYING  DEAD_LETTERS  TOTAL  PROCESSED  OLDEST_DUE_SECONDS  PAUSED  WORKER",
+        "acme    forward-order        0          0         1             1      3          2                   -      no       -",
+        "",
+    ];
+    assert_eq!(queue.home.run(["queue", "list"]).done(), expected.join("\n"));
     let out = queue.home.run(["queue", "list", "--json"]).done();
     let expected = r#"{"tenant":"acme","flow":"forward-order","waiting":0,"in_flight":0,"retrying":1,"dead_letters":1,"total":3,"processed":2,"oldest_due_seconds":null,"paused":false,"worker":null}"#;
     assert_eq!(out, format!("{expected}\n"));
@@ -323,15 +324,14 @@ fn a_damaged_queue_is_mended_and_says_what_was_done() {
     );
     queue.change("segment.log", |log| log.extend_from_slice(b"torn"));
     queue.change("segment.log.seq", |file| file[8] ^= 1);
-    assert_eq!(
-        queue.run("repair", &[]).done(),
-        "\
-acme/forward-order: segment.log.seq: was damaged; the file as it was is segment.log.seq.bad-1
-acme/forward-order: segment.log.seq: the next id set to 4
-acme/forward-order: segment.log: 4 torn byte(s) at its end cut; they are kept in segment.log.corrupt
-acme/forward-order: ok
-"
-    );
+    let expected = [
+        "acme/forward-order: segment.log.seq: was damaged; the file as it was is segment.log.seq.bad-1",
+        "acme/forward-order: segment.log.seq: the next id set to 4",
+        "acme/forward-order: segment.log: 4 torn byte(s) at its end cut; they are kept in segment.log.corrupt",
+        "acme/forward-order: ok",
+        "",
+    ];
+    assert_eq!(queue.run("repair", &[]).done(), expected.join("\n"));
     assert_eq!(queue.home.run(["queue", "verify"]).done(), "acme/forward-order: ok\n");
     let kept = json!([{
         "at": 0, "length": 36, "kind": "kept", "offset": 181, "original_length": 4, "payload": "torn",

@@ -15,8 +15,9 @@ use nexus::base::random::SeededRandom;
 use nexus::base::{CorrelationId, MessageId, QueueName, RetryPolicy, Timestamp};
 use nexus::disk::Disk;
 use nexus::queue::{
-    Appender, Delivery, Election, Ending, HandleError, Layout, Moment, NewMessage, Owner,
-    QueueError, Receipt, Settled, Settlement, Step, dead_letters, discard, replay,
+    Appender, Delivery, Election, Ending, FaultKind, HandleError, Layout, Moment, NewMessage,
+    Owner, QueueError, Receipt, Settled, Settlement, Step, dead_letters, discard, repair, replay,
+    verify,
 };
 
 use crate::disk::{Faults, Process, Sabotage, SimDisk};
@@ -138,6 +139,7 @@ impl World {
             89..=90 => self.close(),
             91..=93 => self.sync_checkpoint(),
             94 => self.give_back(),
+            95 => self.mend(),
             _ => self.drive(3),
         }
     }
@@ -539,6 +541,27 @@ impl World {
         }
     }
 
+    /// The command line mends the queue, if no server delivers it.
+    fn mend(&mut self) {
+        self.disk.revive(CLI);
+        let disk = self.disk_of(CLI);
+        let mended = repair(&disk, &self.layout, &self.queue);
+        self.note(format!("cli: repair: {mended:?}"));
+        let untouched = match &mended {
+            Ok(mended) => mended.is_empty(),
+            Err(error) => error.kind == FaultKind::Locked,
+        };
+        if untouched {
+            return;
+        }
+        // Nothing is lost by it; but what was settled in files that had to be mended, or in the
+        // middle of a repair that did not come to its end, may come again from the start.
+        for known in self.ids.values_mut() {
+            known.acknowledgement = Acknowledgement::None;
+            known.due = None;
+        }
+    }
+
     fn toggle_faults(&mut self) {
         let faults = match self.roll(4) {
             0 => Faults { errors_one_in: 40 + self.roll(300), full: false },
@@ -607,6 +630,10 @@ impl World {
         }
         self.servers.iter_mut().for_each(|server| *server = Server::Down);
         self.disk.doom(99, 0);
+        if self.roll(2) == 0 {
+            self.mend();
+            self.must_verify();
+        }
         self.ensure(0);
         let Server::Appends(appender) = std::mem::replace(&mut self.servers[0], Server::Down)
         else {
@@ -633,6 +660,12 @@ impl World {
             }
         }
         self.count();
+    }
+
+    /// On a sound disk nothing is found in a queue that has just been mended.
+    fn must_verify(&self) {
+        let verified = verify(&self.disk_of(CLI), &self.layout, &self.queue);
+        assert!(verified.findings.are_ok(), "{:#?}", verified.findings);
     }
 
     fn count(&mut self) {

@@ -129,11 +129,13 @@ mod tests {
             paused: true,
             worker: Worker::None,
         };
-        assert_eq!(
-            table(&[(&queues[0], busy), (&queues[1], idle)], now),
-            "TENANT  FLOW           WAITING  IN_FLIGHT  RETRYING  DEAD_LETTERS  TOTAL  PROCESSED  OLDEST_DUE_SECONDS  PAUSED  WORKER\n\
-             acme    forward-order    12345          1         2             3  20000       7652                  89      no    4711\n\
-             b       x                    0          0         0             0      0          0                   -     yes       -\n"
-        );
+        let expected = [
+            "TENANT  FLOW           WAITING  IN_FLIGHT  RETRYING  DEAD_LETTERS  TOTAL  PROCESSED  OLDEST_DUE_SECONDS  PAUSED  WORKER",
+            "acme    forward-order    12345          1         2             3  20000       7652                  89      no    4711",
+            "b       x                    0          0         0             0      0          0                   -     yes       -",
+            "",
+        ];
+        let shown = table(&[(&queues[0], busy), (&queues[1], idle)], now);
+        assert_eq!(shown, expected.join("\n"));
     }
 }
