@@ -107,6 +107,9 @@ pub const CHECKPOINT_SYNC_DELAY: Duration = Duration::from_millis(50);
 /// Settlements after which the checkpoint is synced in any case.
 pub const CHECKPOINT_SYNC_COUNT: u32 = 1000;
 
+/// How often the files of queues that hold nothing are looked for.
+pub const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Size in bytes past which whoever finds the wake file empties it.
 pub const MAX_WAKE_BYTES: u64 = 1 << 20;
 

@@ -41,11 +41,11 @@ impl Ledger {
 }
 
 /// Messages whose number this divides are always refused by the sink.
-const REFUSED: usize = 11;
+const REFUSED: u64 = 11;
 
 fn is_refused(body: &str) -> bool {
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
-    (body["n"].as_u64().unwrap() as usize).is_multiple_of(REFUSED)
+    body["n"].as_u64().unwrap().is_multiple_of(REFUSED)
 }
 
 /// Kills a server so many times under load, each time after another number of 202s.

@@ -1,6 +1,7 @@
 //! The file system against the server: files that vanish, links, modes, directories that cannot be
 //! written, devices without room.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
@@ -95,9 +96,18 @@ fn a_log_deleted_with_messages_in_it_is_noticed_and_the_queue_goes_on() {
     server.wait_for_event("queue_reopened");
 }
 
+/// Runs a check for each of these, all at the same time: they mostly wait.
+fn each_at_once(names: &[&'static str], check: fn(&'static str)) {
+    std::thread::scope(|scope| {
+        for name in names {
+            scope.spawn(move || check(name));
+        }
+    });
+}
+
 #[test]
 fn each_other_file_may_vanish_under_a_running_server() {
-    for file in [
+    let files = [
         "segment.log.ckpt",
         "segment.log.retry",
         "segment.log.seq",
@@ -106,7 +116,8 @@ fn each_other_file_may_vanish_under_a_running_server() {
         "append.lock",
         "dlq.lock",
         "worker.lock",
-    ] {
+    ];
+    each_at_once(&files, |file| {
         let (site, sink, server) = drained();
         fs::remove_file(site.file("forward", file)).unwrap();
         for n in 0..3 {
@@ -117,19 +128,17 @@ fn each_other_file_may_vanish_under_a_running_server() {
         let server = site.serve();
         accept_in_the_end(&server, "forward", "\"last\"");
         wait_until(file, || sink.bodies().contains(&"\"last\"".to_owned()));
-        let calls = sink.calls();
-        for (nth, call) in calls.iter().enumerate() {
-            let same = |other: &&crate::sink::Call| {
-                other.header("message-id") == call.header("message-id") && other.body != call.body
-            };
-            assert!(calls[..nth].iter().find(same).is_none(), "{file}: an id is given twice");
+        let mut bodies = BTreeMap::new();
+        for call in sink.calls() {
+            let other = bodies.insert(call.header("message-id").to_owned(), call.body.clone());
+            assert!(other.is_none_or(|other| other == call.body), "{file}: an id is given twice");
         }
-    }
+    });
 }
 
 #[test]
 fn a_symbolic_link_in_the_state_directory_is_refused_by_name_and_not_followed() {
-    for link in [
+    let links = [
         "queues",
         "queues/acme",
         "queues/acme/forward",
@@ -139,37 +148,35 @@ fn a_symbolic_link_in_the_state_directory_is_refused_by_name_and_not_followed() 
         "queues/acme/forward/dlq.log",
         "queues/acme/forward/worker.lock",
         "queues/acme/forward/append.lock",
-    ] {
-        let sink = Sink::always(200);
-        let site = site(&sink);
-        let outside = site.root().join("outside");
-        let path = site.state().join(link);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        if link.contains("forward/") {
-            fs::write(&outside, "precious").unwrap();
-        } else {
-            fs::create_dir(&outside).unwrap();
-        }
-        symlink(&outside, &path).unwrap();
-        let server = site.serve();
-        let response = server.enqueue("forward", "{}");
-        assert_eq!(response.status, 503, "{link}: {response:?}");
-        let error = response.error();
-        assert!(
-            error.contains(path.to_str().unwrap()) && error.contains("symbolic link"),
-            "{error}"
-        );
-        if link.contains("forward/") {
-            assert_eq!(fs::read_to_string(&outside).unwrap(), "precious", "{link}");
-        } else {
-            assert_eq!(everything(&outside).len(), 0, "{link}");
-        }
-        assert_eq!(sink.count(), 0);
-        // It heals once the link is gone.
-        fs::remove_file(&path).unwrap();
-        accept_in_the_end(&server, "forward", "\"healed\"");
-        sink.wait_for(1);
+    ];
+    each_at_once(&links, refuses_and_heals);
+}
+
+fn refuses_and_heals(link: &str) {
+    let sink = Sink::always(200);
+    let site = site(&sink);
+    let outside = site.root().join("outside");
+    let path = site.state().join(link);
+    let is_file = link.contains("forward/");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    match is_file {
+        true => fs::write(&outside, "precious").unwrap(),
+        false => fs::create_dir(&outside).unwrap(),
     }
+    symlink(&outside, &path).unwrap();
+    let server = site.serve();
+    let response = server.enqueue("forward", "{}");
+    assert_eq!(response.status, 503, "{link}: {response:?}");
+    let error = response.error();
+    assert!(error.contains(path.to_str().unwrap()) && error.contains("symbolic link"), "{error}");
+    match is_file {
+        true => assert_eq!(fs::read_to_string(&outside).unwrap(), "precious", "{link}"),
+        false => assert_eq!(everything(&outside).len(), 0, "{link}"),
+    }
+    assert_eq!(sink.count(), 0);
+    fs::remove_file(&path).unwrap();
+    accept_in_the_end(&server, "forward", "\"healed\"");
+    sink.wait_for(1);
 }
 
 #[test]

@@ -11,7 +11,8 @@ use crate::sink::{Answer, Sink};
 /// A flow of the tenant `acme` with these steps.
 fn flow(name: &str, front_matter: &str, steps: &str) -> String {
     format!(
-        "---\nflowmarkdown_version: \"0.1\"\nflow: {name}\ntenant: acme\n{front_matter}\n---\n\n{steps}"
+        "---\nflowmarkdown_version: \"0.1\"\nflow: {name}\ntenant: acme\n{front_matter}\n---\n\n\
+         {steps}"
     )
 }
 
@@ -112,8 +113,9 @@ fn a_message_is_delivered_only_when_the_backend_says_so() {
         Answer::Status(200, format!("{{\"status\":\"{status}\"}}"))
     });
     let steps = format!(
-        "## Step: forward\neffects: [http_egress]\nendpoint: {}\n\n## Step: accepted-means-accepted\n\
-         ```validate\n$.status == \"ACCEPTED\" | \"backend did not accept the message\"\n```\n",
+        "## Step: forward\neffects: [http_egress]\nendpoint: {}\n\n\
+         ## Step: accepted-means-accepted\n```validate\n$.status == \"ACCEPTED\" \
+         | \"backend did not accept the message\"\n```\n",
         sink.url("/")
     );
     let front_matter = format!("effects: [http_egress]\n{}", attempts(3));
@@ -137,7 +139,8 @@ fn a_message_is_delivered_only_when_the_backend_says_so() {
 fn with_fault(forward: &str, notify: &str) -> String {
     let steps = format!(
         "## Step: forward\neffects: [http_egress]\nendpoint: {forward}\n\n\
-         ## Fault: notify\n```ntd\n{{\"lost\": \"{{{{ $.id }}}}\", \"why\": \"{{{{ ctx.error.message }}}}\"}}\n```\n\n\
+         ## Fault: notify\n```ntd\n\
+         {{\"lost\": \"{{{{ $.id }}}}\", \"why\": \"{{{{ ctx.error.message }}}}\"}}\n```\n\n\
          ## Fault: send\neffects: [http_egress]\nendpoint: {notify}\n"
     );
     flow("orders", &format!("effects: [http_egress]\n{}", attempts(3)), &steps)

@@ -6,6 +6,7 @@ use std::process::{Child, Output, Stdio};
 
 use rustix::process::Signal;
 
+use crate::files::edit;
 use crate::harness::{Server, Site, attempts, done, failed, forward, wait_until};
 use crate::sink::{Answer, Sink};
 
@@ -141,6 +142,23 @@ fn a_stale_lock_file_that_names_another_process_keeps_nobody_out() {
     let server = site.serve();
     submit(&server, 1, 1);
     wait_until("the delivery", || sink.bodies().contains(&"1".to_owned()));
+}
+
+#[test]
+fn a_counter_damaged_under_two_servers_makes_neither_give_an_id_twice() {
+    let sink = Sink::always(200);
+    let site = site(&sink, "");
+    let servers = [site.serve(), site.serve()];
+    submit(&servers[0], 1, 1);
+    sink.wait_for(1);
+    submit(&servers[1], 2, 1);
+    submit(&servers[0], 3, 5);
+    sink.wait_for(7);
+    site.wait_for_drain("forward");
+    edit(&site.file("forward", "segment.log.seq"), |bytes| bytes[9] ^= 1);
+    submit(&servers[1], 8, 1);
+    let calls = sink.wait_for(8);
+    assert_eq!(calls[7].header("message-id"), "8");
 }
 
 /// Makes dead letters 1 to `count`.

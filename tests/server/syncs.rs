@@ -23,25 +23,21 @@ impl Trace {
         strace.args(["-f", "-y", "-s", "700", "-o"]).arg(&output).args(args);
         strace.arg("-p").arg(server.pid().as_raw_nonzero().to_string());
         let mut strace = strace.stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(strace.stderr.take().unwrap());
-        let attached = stderr.lines().map_while(Result::ok).any(|line| line.contains("attached"));
-        assert!(attached, "strace does not attach");
+        let mut lines = BufReader::new(strace.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("attached")), "strace does not attach");
+        // It tells of every new thread, and would end if nobody listened.
+        std::thread::spawn(move || lines.for_each(drop));
         Trace { strace, output }
     }
 
-    /// The lines, once one of the server's answers `until` has been seen.
+    /// Ends it and gives what it saw. What a client was told before is in it: a thread goes on
+    /// only after its call has been noted.
     fn end(mut self, server: &Server) -> Vec<Event> {
-        // The answer to this is the last that is traced.
         assert_eq!(server.get("/health").status, 200);
-        let read = || fs::read_to_string(&self.output).unwrap();
-        wait_until("the trace of the last answer", || read().contains("GET /health"));
-        rustix::process::kill_process(
-            rustix::process::Pid::from_child(&self.strace),
-            rustix::process::Signal::INT,
-        )
-        .unwrap();
+        let strace = rustix::process::Pid::from_child(&self.strace);
+        rustix::process::kill_process(strace, rustix::process::Signal::INT).unwrap();
         self.strace.wait().unwrap();
-        events(&read())
+        events(&fs::read_to_string(&self.output).unwrap())
     }
 }
 
@@ -72,7 +68,7 @@ fn events(trace: &str) -> Vec<Event> {
             let index = open.iter().position(|(other, _)| *other == pid);
             let Some(index) = index else { continue };
             let (_, mut event) = open.remove(index);
-            event.text += rest;
+            event.text = event.text.replace(" <unfinished ...>", rest);
             event.ended = at;
             events.push(event);
             continue;
@@ -84,6 +80,7 @@ fn events(trace: &str) -> Vec<Event> {
             false => events.push(event),
         }
     }
+    events.extend(open.into_iter().map(|(_, event)| Event { ended: usize::MAX, ..event }));
     events.sort_by_key(|event| event.ended);
     events
 }
@@ -100,9 +97,9 @@ impl Event {
         if !self.name.starts_with("pwrite") || !self.text.contains(&format!("{path}>")) {
             return None;
         }
-        let (call, result) = self.text.rsplit_once(") = ")?;
-        let offset = call.rsplit_once(", ")?.1;
-        Some((offset.parse().ok()?, result.parse().ok()?))
+        let (call, result) = self.text.rsplit_once('=')?;
+        let offset = call.trim_end().strip_suffix(')')?.rsplit_once(", ")?.1;
+        Some((offset.parse().ok()?, result.trim().parse().ok()?))
     }
 
     /// The offset that a 202 tells.
