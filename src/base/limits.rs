@@ -92,6 +92,13 @@ pub const RECLAIM_CHUNK: u64 = 1 << 20;
 /// How often space that retries held on to is looked for again.
 pub const RECLAIM_INTERVAL: Duration = Duration::from_secs(30);
 
+/// Deliveries that may wait at the runner of a flow whose runs are short, beside the one that runs:
+/// so that neither thread sleeps and is woken for each message.
+pub const READ_AHEAD: usize = 31;
+
+/// How long a run may take for its flow to count as one whose runs are short.
+pub const SHORT_RUN: Duration = Duration::from_millis(1);
+
 /// Crashes of the process during one message's run after which it is dead-lettered.
 pub const MAX_CRASHES: u32 = 5;
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::limits::{MAX_CRASHES, MAX_OUT_OF_ORDER};
+use crate::base::limits::{MAX_CRASHES, MAX_IN_FLIGHT, MAX_OUT_OF_ORDER};
 use crate::base::{MessageId, Timestamp};
 use crate::disk::DiskFile;
 use crate::queue::checkpoint::{Checkpoint, CheckpointFile};
@@ -123,7 +123,8 @@ pub(crate) struct InLine {
 /// A delivery in flight.
 pub(crate) struct Flight {
     pub delivery: Delivery,
-    pub slot: usize,
+    /// Its slot in `worker.lock`; `None` while it is set aside.
+    pub slot: Option<usize>,
     /// What was scheduled, when this is a retry.
     pub retry: Option<Scheduled>,
 }
@@ -152,7 +153,7 @@ impl Owner {
         if self.paused {
             return Ok(Step::Paused);
         }
-        if self.slots.are_full() {
+        if self.slots.are_full() || self.flights.len() >= MAX_IN_FLIGHT {
             return Ok(Step::Wait(None));
         }
         self.retry_first = !self.retry_first;
@@ -289,7 +290,7 @@ impl Owner {
     ) -> Result<Step, QueueError> {
         let id = delivery.message.id;
         let slot = self.slots.fill(id, delivery.offset)?;
-        let flight = Flight { delivery: delivery.clone(), slot, retry };
+        let flight = Flight { delivery: delivery.clone(), slot: Some(slot), retry };
         self.flights.insert(id, flight);
         match self.crashes.get(&id) {
             Some(crashed) if crashed.count >= MAX_CRASHES => {
@@ -301,19 +302,35 @@ impl Owner {
         }
     }
 
-    /// Takes back a delivery that was not run after all. It comes again, its attempt not charged.
-    pub fn give_back(&mut self, id: MessageId, now: Moment) {
-        let Some(flight) = self.flights.remove(&id) else { return };
-        self.slots.free(flight.slot);
-        let retry = flight.retry.unwrap_or(Scheduled {
-            id,
-            offset: flight.delivery.offset,
-            attempt: flight.delivery.attempt,
-            due: now.wall,
-            delay_ms: 0,
-        });
-        // In memory only: on the disk it is unsettled, or still scheduled, as it was.
-        self.schedule.insert(retry, now);
+    /// Notes that a delivery is not run for now: a crash of the process is not to be blamed on it.
+    /// It stays in flight, and the caller keeps it.
+    pub fn set_aside(&mut self, id: MessageId) {
+        if let Some(slot) = self.flights.get_mut(&id).and_then(|flight| flight.slot.take()) {
+            self.slots.free(slot);
+        }
+    }
+
+    /// Notes that a delivery that was set aside is run now.
+    ///
+    /// # Errors
+    /// `worker.lock` cannot be written; the delivery is still set aside.
+    pub fn take_up(&mut self, id: MessageId) -> Result<(), QueueError> {
+        if let Some(flight) = self.flights.get_mut(&id)
+            && flight.slot.is_none()
+        {
+            flight.slot = Some(self.slots.fill(id, flight.delivery.offset)?);
+        }
+        Ok(())
+    }
+
+    /// Whether the queue was paused at the last poll.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Whether the process died while a message ran that is still to be delivered.
+    pub fn has_crashes(&self) -> bool {
+        !self.crashes.is_empty()
     }
 
     /// Where reading has come to and what is in flight, as the checkpoint says it.

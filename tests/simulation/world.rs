@@ -72,8 +72,6 @@ pub struct World {
     pub trace: Vec<String>,
     /// Whether files were damaged on purpose: then a message may be lost, but never altered.
     damaged: bool,
-    /// Deliveries that the owner was given back and has not handed out again.
-    given_back: BTreeSet<MessageId>,
 }
 
 impl World {
@@ -101,7 +99,6 @@ impl World {
             unknown: Vec::new(),
             trace: Vec::new(),
             damaged: false,
-            given_back: BTreeSet::new(),
         }
     }
 
@@ -138,7 +135,7 @@ impl World {
             87..=88 => self.cut_power(),
             89..=90 => self.close(),
             91..=93 => self.sync_checkpoint(),
-            94 => self.give_back(),
+            94 => self.set_aside(),
             95 => self.mend(),
             _ => self.drive(3),
         }
@@ -336,7 +333,6 @@ impl World {
             message.id, delivery.attempt
         ));
         let id = message.id;
-        self.given_back.remove(&id);
         self.learn(id, message.payload.clone());
         assert!(delivery.attempt <= MAX_ATTEMPTS, "attempt {} of id {id}", delivery.attempt);
         let (damaged, wall) = (self.damaged, self.now.wall);
@@ -448,8 +444,7 @@ impl World {
         let Some(server) = self.owner() else { return };
         let (now, force) = (self.now, self.roll(2) == 0);
         let Server::Owns(owner, flights) = &mut self.servers[server] else { return };
-        let nothing_in_flight =
-            flights.is_empty() && owner.counts().in_flight == 0 && self.given_back.is_empty();
+        let nothing_in_flight = flights.is_empty() && owner.counts().in_flight == 0;
         match owner.sync_checkpoint(now, force) {
             Ok(()) if force && nothing_in_flight => self.acknowledgements_are_synced(),
             Ok(()) => {}
@@ -459,7 +454,6 @@ impl World {
 
     /// What the last owner had acknowledged and not synced may come again.
     fn unsynced_acknowledgements_are_void(&mut self) {
-        self.given_back.clear();
         for known in self.ids.values_mut() {
             if known.acknowledgement == Acknowledgement::Settled {
                 known.acknowledgement = Acknowledgement::None;
@@ -475,13 +469,13 @@ impl World {
         }
     }
 
-    fn give_back(&mut self) {
+    fn set_aside(&mut self) {
         let Some(server) = self.owner() else { return };
-        let now = self.now;
         let Server::Owns(owner, flights) = &mut self.servers[server] else { return };
-        if let Some(delivery) = flights.pop() {
-            owner.give_back(delivery.message.id, now);
-            self.given_back.insert(delivery.message.id);
+        if let Some(delivery) = flights.last() {
+            owner.set_aside(delivery.message.id);
+            // A failure leaves it set aside, and it can be settled all the same.
+            let _ = owner.take_up(delivery.message.id);
         }
     }
 
