@@ -86,6 +86,19 @@ pub const MAX_IN_FLIGHT: usize = 64;
 /// again.
 pub const MAX_OUT_OF_ORDER: usize = 4096;
 
+/// Settled bytes of a log that are given back to the file system at once, at the least.
+pub const RECLAIM_CHUNK: u64 = 1 << 20;
+
+/// How often space that retries held on to is looked for again.
+pub const RECLAIM_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Deliveries that may wait at the runner of a flow whose runs are short, beside the one that runs:
+/// so that neither thread sleeps and is woken for each message.
+pub const READ_AHEAD: usize = 31;
+
+/// How long a run may take for its flow to count as one whose runs are short.
+pub const SHORT_RUN: Duration = Duration::from_millis(1);
+
 /// Crashes of the process during one message's run after which it is dead-lettered.
 pub const MAX_CRASHES: u32 = 5;
 
@@ -101,8 +114,20 @@ pub const CHECKPOINT_SYNC_DELAY: Duration = Duration::from_millis(50);
 /// Settlements after which the checkpoint is synced in any case.
 pub const CHECKPOINT_SYNC_COUNT: u32 = 1000;
 
+/// How often the files of queues that hold nothing are looked for.
+pub const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Size in bytes past which whoever finds the wake file empties it.
 pub const MAX_WAKE_BYTES: u64 = 1 << 20;
+
+/// Findings about one queue that `nexus queue verify` names before it only counts.
+pub const MAX_FINDINGS: usize = 1000;
+
+/// Pending retries that `nexus queue show` lists.
+pub const MAX_LISTED_RETRIES: usize = 100;
+
+/// How often `nexus queue show --watch` looks.
+pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Bytes of damaged log that are kept aside for a person, for each queue.
 pub const MAX_CORRUPT_BYTES: u64 = 64 << 20;
@@ -232,7 +257,10 @@ pub const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 /// Names that one answer or one log line lists before it only counts.
 pub const MAX_NAMED_PROBLEMS: usize = 20;
 
-/// Equal complaints within this time are one line of the log.
+/// Lines that one cause may write within one such interval.
+pub const REPEAT_LINES: u32 = 10;
+
+/// The time within which the lines of one complaint are counted.
 pub const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Causes whose repeats are told apart.

@@ -6,6 +6,8 @@
 //! `--help` is short and ends in examples; the man pages under `man/` are made from the same
 //! definitions.
 
+mod queue;
+
 use std::env;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -17,6 +19,9 @@ use std::time::Duration;
 use clap::builder::{FalseyValueParser, RangedU64ValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+pub use self::queue::{
+    QueueCommand, QueueDumpArgs, QueueListArgs, QueueNameArgs, QueueShowArgs, QueueVerifyArgs,
+};
 use super::exit::Exit;
 use super::output::{Failure, escaped_lines};
 use crate::base::limits::{
@@ -62,6 +67,9 @@ pub enum Command {
     /// List, replay and discard dead letters
     #[command(subcommand)]
     Dlq(DlqCommand),
+    /// Look at queues, verify and mend their files, pause and resume them
+    #[command(subcommand)]
+    Queue(QueueCommand),
 }
 
 /// Where the registry is.

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use super::args::{self, Command, DlqCommand, FlowsCommand};
+use super::args::{self, Command, DlqCommand, FlowsCommand, QueueCommand};
 use super::output::with_standard_streams;
-use super::{dlq, flows, publish, serve, validate};
+use super::{dlq, flows, publish, queue, serve, validate};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -24,6 +24,13 @@ pub fn main() -> ExitCode {
         Command::Dlq(DlqCommand::List(args)) => dlq::list(args, output),
         Command::Dlq(DlqCommand::Replay(args)) => dlq::replay(args, output),
         Command::Dlq(DlqCommand::Discard(args)) => dlq::discard(args, output),
+        Command::Queue(QueueCommand::List(args)) => queue::list(args, output),
+        Command::Queue(QueueCommand::Show(args)) => queue::show(args, output),
+        Command::Queue(QueueCommand::Verify(args)) => queue::verify(args, output),
+        Command::Queue(QueueCommand::Dump(args)) => queue::dump(args, output),
+        Command::Queue(QueueCommand::Repair(args)) => queue::repair(args, output),
+        Command::Queue(QueueCommand::Pause(args)) => queue::pause(args, output),
+        Command::Queue(QueueCommand::Resume(args)) => queue::resume(args, output),
     })
     .into()
 }

@@ -14,17 +14,18 @@ use std::sync::Arc;
 
 use super::args::{DlqEntryArgs, DlqListArgs};
 use super::dead_letter::{self, JsonRow, Row};
+use super::filter::Filter;
 use super::output::{Failure, Output};
+use crate::base::QueueName;
 use crate::base::random::SystemRandom;
 use crate::base::time::{Clock, SystemClock};
-use crate::base::{Name, QueueName};
 use crate::disk::{Disk, RealDisk};
 use crate::queue::{self, DeadLetter, Layout, Report};
 use crate::registry::{self, Registry, RegistryError};
 
 /// Lists what nobody has handled.
 pub fn list(args: &DlqListArgs, output: &mut Output<'_>) -> Result<(), Failure> {
-    let filter = Filter::parse(args)?;
+    let filter = Filter::parse(args.tenant.as_deref(), args.flow.as_deref())?;
     let registry = args.db.registry()?;
     registry::must_exist(&registry).map_err(|error| Failure::new("cannot list", error))?;
     let (disk, layout) = open(&registry);
@@ -89,45 +90,8 @@ impl Target {
     }
 }
 
-/// Which queues a list is about.
-struct Filter {
-    tenant: Option<Name>,
-    flow: Option<Name>,
-}
-
-impl Filter {
-    fn parse(args: &DlqListArgs) -> Result<Filter, Failure> {
-        if let (Some(tenant), Some(flow)) = (&args.tenant, &args.flow) {
-            // Both together, so that the refusal names the pair.
-            QueueName::parse(tenant, flow).map_err(|error| Failure::Told(error.to_string()))?;
-        }
-        let name = |flag: &str, text: &Option<String>| {
-            let parsed = text.as_deref().map(Name::parse).transpose();
-            parsed.map_err(|fault| {
-                Failure::new(format_args!("{flag} is not a name that can become a path"), fault)
-            })
-        };
-        Ok(Filter { tenant: name("--tenant", &args.tenant)?, flow: name("--flow", &args.flow)? })
-    }
-
-    /// The queues that pass, by tenant and flow.
-    fn queues(&self, disk: &dyn Disk, layout: &Layout) -> Result<Vec<QueueName>, Failure> {
-        if let (Some(tenant), Some(flow)) = (&self.tenant, &self.flow) {
-            return Ok(vec![QueueName { tenant: tenant.clone(), flow: flow.clone() }]);
-        }
-        let mut queues = queue::list_queues(disk, layout)
-            .map_err(|error| Failure::new("cannot list the queues", error))?;
-        queues.retain(|queue| {
-            self.tenant.as_ref().is_none_or(|tenant| *tenant == queue.tenant)
-                && self.flow.as_ref().is_none_or(|flow| *flow == queue.flow)
-        });
-        queues.sort_unstable();
-        Ok(queues)
-    }
-}
-
 /// The disk and the state directory of a registry.
-fn open(registry: &Path) -> (Arc<dyn Disk>, Layout) {
+pub(super) fn open(registry: &Path) -> (Arc<dyn Disk>, Layout) {
     let state = registry::state_dir(registry);
     (Arc::new(RealDisk::new(&state)), Layout::new(&state))
 }

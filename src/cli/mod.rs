@@ -8,6 +8,7 @@
 //! | `output`      | both streams: escaping, closed pipes, how an error is worded    |
 //! | `source`      | reading and compiling the files of `validate` and `publish`     |
 //! | `dead_letter` | how a dead letter is shown, as text and as JSON                 |
+//! | `filter`      | which queues a listing is about                                 |
 //! | the others    | one command each                                                |
 //!
 //! Promises: names and ids are checked before anything is opened; only `publish` and `serve` ever
@@ -18,9 +19,11 @@ mod dead_letter;
 mod dispatch;
 mod dlq;
 mod exit;
+mod filter;
 mod flows;
 mod output;
 mod publish;
+mod queue;
 mod serve;
 mod source;
 mod validate;

@@ -75,6 +75,14 @@ impl<'a> Output<'a> {
         self.line(escaped_json(&json))
     }
 
+    /// Hands on what has been written so far, before a pause.
+    ///
+    /// # Errors
+    /// As the stream gives them.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.out.flush()?)
+    }
+
     /// Writes a line to standard error as it is, after everything that is before it on the other.
     /// A standard error that takes nothing is no reason to stop.
     pub fn note(&mut self, line: impl Display) {

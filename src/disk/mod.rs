@@ -9,6 +9,7 @@
 //! was written before them; a lock belongs to one open file and is freed when that file is dropped
 //! or its process dies; nothing below the state directory is ever followed through a symbolic link.
 
+mod holder;
 mod real;
 
 use std::io;
@@ -90,6 +91,12 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// As the file system gives them.
     fn identity(&self, path: &Path) -> io::Result<Option<Identity>>;
+
+    /// The process that holds the lock of a file; `None` when nobody does, or when that cannot be
+    /// told here. For texts and listings: nothing is decided by it.
+    fn holder(&self, _file: Identity) -> Option<u32> {
+        None
+    }
 }
 
 /// One open file.
@@ -130,6 +137,13 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// As the file system gives them.
     fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Gives the space of a part of the file back to the file system; the part then reads as zeros,
+    /// and the length stays. Need not be durable.
+    ///
+    /// # Errors
+    /// `Unsupported` where the file system has no holes, and as it gives them.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
 
     /// Makes data and length durable.
     ///

@@ -15,8 +15,9 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs2::FileExt as LockExt;
-use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, StatxFlags};
 
+use crate::disk::holder::holder_of;
 use crate::disk::{Disk, DiskFile, Entry, Identity, Open};
 
 /// The file system below one root directory, the state directory. The root itself may be a symbolic
@@ -128,7 +129,9 @@ impl Disk for RealDisk {
             return Err(refused(path, "is not a regular file"));
         }
         self.refuse_foreign(path, meta.uid())?;
-        Ok(Box::new(RealFile { file, path: path.to_path_buf() }))
+        // It stays the same file for as long as it is open.
+        let identity = statx_identity(&statx(&file, StatxFlags::INO)?);
+        Ok(Box::new(RealFile { file, identity, path: path.to_path_buf() }))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -191,19 +194,22 @@ impl Disk for RealDisk {
             Err(error) => Err(error.into()),
         }
     }
+
+    fn holder(&self, file: Identity) -> Option<u32> {
+        holder_of(file)
+    }
 }
 
 /// One open file of the machine.
 #[derive(Debug)]
 struct RealFile {
     file: File,
+    identity: Identity,
     path: PathBuf,
 }
 
-impl RealFile {
-    fn statx(&self, what: StatxFlags) -> io::Result<rustix::fs::Statx> {
-        Ok(rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, what)?)
-    }
+fn statx(file: &File, what: StatxFlags) -> io::Result<rustix::fs::Statx> {
+    Ok(rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, what)?)
 }
 
 impl DiskFile for RealFile {
@@ -212,11 +218,11 @@ impl DiskFile for RealFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.statx(StatxFlags::SIZE)?.stx_size)
+        Ok(statx(&self.file, StatxFlags::SIZE)?.stx_size)
     }
 
     fn identity(&self) -> io::Result<Identity> {
-        Ok(statx_identity(&self.statx(StatxFlags::INO)?))
+        Ok(self.identity)
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -229,6 +235,11 @@ impl DiskFile for RealFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.file, how, offset, len)?)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -323,6 +334,17 @@ mod tests {
         assert!(second.lock(Duration::ZERO).unwrap());
         drop(second);
         assert!(first.lock(Duration::ZERO).unwrap());
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_this_process_where_the_kernel_tells() {
+        let (_dir, disk, root) = disk();
+        let file = disk.open(&root.join("l"), Open::Create).unwrap();
+        let identity = file.identity().unwrap();
+        assert_eq!(disk.holder(identity), None);
+        assert!(file.lock(Duration::ZERO).unwrap());
+        // On some file systems the kernel's list knows the file by another device.
+        assert!([None, Some(std::process::id())].contains(&disk.holder(identity)));
     }
 
     #[test]

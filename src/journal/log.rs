@@ -6,14 +6,13 @@
 //! written by a thread of their own (`writer`): a standard error that nobody reads holds up no
 //! queue.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 
 use env_logger::{Builder, Env, Target};
-use log::Record;
 use log::kv::{self, Key, Value, VisitSource, VisitValue};
-use serde_json::{Map, Value as Json};
+use log::{Level, Record};
 
 use crate::base::Timestamp;
 use crate::base::time::{Clock as _, SystemClock};
@@ -21,6 +20,9 @@ use crate::journal::writer::LogWriter;
 
 /// What is written without `RUST_LOG`.
 const DEFAULT_FILTER: &str = "info,ureq=warn,ureq_proto=warn,rustls=warn";
+
+/// Bytes that a usual line takes.
+const LINE_CAPACITY: usize = 320;
 
 /// The form of a line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,15 +46,17 @@ pub fn init_log(format: LogFormat) -> io::Result<()> {
         return Ok(());
     }
     let mut builder = Builder::from_env(Env::default().default_filter_or(DEFAULT_FILTER));
-    builder.format(move |out, record| {
+    builder.format(move |_, record| {
         let now = SystemClock.now();
         let line = match format {
             LogFormat::Text => text_line(now, record),
             LogFormat::Json => json_line(now, record)?,
         };
-        out.write_all(line.as_bytes())
+        // Past the logger's own buffer, which looks at every byte for colours to take out.
+        writer.put(line);
+        Ok(())
     });
-    builder.target(Target::Pipe(Box::new(writer)));
+    builder.target(Target::Pipe(Box::new(io::sink())));
     // The only error is that a logger is set already.
     let _ = builder.try_init();
     std::panic::set_hook(Box::new(log_panic));
@@ -85,13 +89,27 @@ fn text_line(now: Timestamp, record: &Record<'_>) -> String {
 }
 
 fn json_line(now: Timestamp, record: &Record<'_>) -> io::Result<String> {
-    let mut fields = JsonFields(Map::new());
-    fields.put("time", now.to_millis_text());
-    fields.put("level", record.level().as_str().to_ascii_lowercase());
-    fields.put("target", record.target());
-    fields.put("message", record.args().to_string());
+    let mut fields = JsonFields(String::with_capacity(LINE_CAPACITY));
+    fields.put_text("time", &now.to_millis_text());
+    fields.put_text("level", lower_case(record.level()));
+    fields.put_text("target", record.target());
+    match record.args().as_str() {
+        Some(message) => fields.put_text("message", message),
+        None => fields.put_text("message", &record.args().to_string()),
+    }
     record.key_values().visit(&mut fields).map_err(io::Error::other)?;
-    Ok(serde_json::to_string(&fields.0)? + "\n")
+    fields.0 += "}\n";
+    Ok(fields.0)
+}
+
+fn lower_case(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    }
 }
 
 /// Control characters escaped, so that a line stays one.
@@ -122,44 +140,60 @@ impl<'kvs> VisitSource<'kvs> for TextFields {
     }
 }
 
-struct JsonFields(Map<String, Json>);
+/// An object being written: one line is written for each message, so it is written as it comes.
+struct JsonFields(String);
 
 impl JsonFields {
-    fn put(&mut self, key: &str, value: impl Into<Json>) {
-        self.0.insert(key.to_owned(), value.into());
+    fn key(&mut self, key: &str) {
+        self.0.push(if self.0.is_empty() { '{' } else { ',' });
+        self.text(key);
+        self.0.push(':');
+    }
+
+    fn text(&mut self, text: &str) {
+        // A text can always be written as JSON.
+        self.0 += &serde_json::to_string(text).unwrap_or_default();
+    }
+
+    fn put_text(&mut self, key: &str, text: &str) {
+        self.key(key);
+        self.text(text);
     }
 }
 
 impl<'kvs> VisitSource<'kvs> for JsonFields {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), kv::Error> {
-        let mut json = JsonValue(Json::Null);
-        value.visit(&mut json)?;
-        self.put(key.as_str(), json.0);
-        Ok(())
+        self.key(key.as_str());
+        value.visit(JsonValue(self))
     }
 }
 
 /// A field's value: numbers and truth values as themselves, everything else as text.
-struct JsonValue(Json);
+struct JsonValue<'f>(&'f mut JsonFields);
 
-impl<'v> VisitValue<'v> for JsonValue {
+impl<'v> VisitValue<'v> for JsonValue<'_> {
     fn visit_any(&mut self, value: Value<'_>) -> Result<(), kv::Error> {
-        self.0 = Json::from(value.to_string());
+        self.0.text(&value.to_string());
+        Ok(())
+    }
+
+    fn visit_str(&mut self, value: &str) -> Result<(), kv::Error> {
+        self.0.text(value);
         Ok(())
     }
 
     fn visit_u64(&mut self, value: u64) -> Result<(), kv::Error> {
-        self.0 = Json::from(value);
+        self.0.0 += &value.to_string();
         Ok(())
     }
 
     fn visit_i64(&mut self, value: i64) -> Result<(), kv::Error> {
-        self.0 = Json::from(value);
+        self.0.0 += &value.to_string();
         Ok(())
     }
 
     fn visit_bool(&mut self, value: bool) -> Result<(), kv::Error> {
-        self.0 = Json::from(value);
+        self.0.0 += if value { "true" } else { "false" };
         Ok(())
     }
 }

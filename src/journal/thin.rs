@@ -1,5 +1,5 @@
-//! Repeated complaints, thinned: one line a second for one cause, with the number left out since
-//! the last.
+//! Repeated complaints, thinned: some lines a second for one cause, then none, with the number
+//! left out on the first line of the next second.
 //!
 //! A pure decision over causes (hashes) and times, so that an hour of a dead downstream fills no
 //! disk. Not here: what makes two events one cause (`event`).
@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::base::limits::{MAX_THINNED_CAUSES, REPEAT_INTERVAL};
+use crate::base::limits::{MAX_THINNED_CAUSES, REPEAT_INTERVAL, REPEAT_LINES};
 
 /// What was said when, for each cause.
 #[derive(Debug, Default)]
@@ -17,7 +17,9 @@ pub struct Thinner {
 
 #[derive(Debug)]
 struct Said {
-    at: Duration,
+    /// When the first of this second's lines was written.
+    since: Duration,
+    lines: u32,
     left_out: u64,
 }
 
@@ -26,20 +28,25 @@ impl Thinner {
     /// before it. `now` is boot time.
     pub fn admit(&mut self, cause: u64, now: Duration) -> Option<u64> {
         if let Some(said) = self.said.get_mut(&cause) {
-            if now.saturating_sub(said.at) < REPEAT_INTERVAL {
-                said.left_out += 1;
-                return None;
+            if now.saturating_sub(said.since) >= REPEAT_INTERVAL {
+                said.since = now;
+                said.lines = 1;
+                return Some(std::mem::take(&mut said.left_out));
             }
-            said.at = now;
-            return Some(std::mem::take(&mut said.left_out));
+            if said.lines < REPEAT_LINES {
+                said.lines += 1;
+                return Some(0);
+            }
+            said.left_out += 1;
+            return None;
         }
         if self.said.len() >= MAX_THINNED_CAUSES {
-            self.said.retain(|_, said| now.saturating_sub(said.at) < REPEAT_INTERVAL);
+            self.said.retain(|_, said| now.saturating_sub(said.since) < REPEAT_INTERVAL);
         }
         // More causes than that within one second: each is new, and is written without being
         // remembered.
         if self.said.len() < MAX_THINNED_CAUSES {
-            self.said.insert(cause, Said { at: now, left_out: 0 });
+            self.said.insert(cause, Said { since: now, lines: 1, left_out: 0 });
         }
         Some(0)
     }
@@ -50,10 +57,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_a_second_for_one_cause_with_the_number_left_out() {
+    fn some_lines_a_second_for_one_cause_then_the_number_left_out() {
         let mut thinner = Thinner::default();
         let at = |millis| Duration::from_millis(millis);
-        assert_eq!(thinner.admit(1, at(0)), Some(0));
+        for _ in 0..REPEAT_LINES {
+            assert_eq!(thinner.admit(1, at(0)), Some(0));
+        }
         assert_eq!(thinner.admit(1, at(1)), None);
         assert_eq!(thinner.admit(2, at(2)), Some(0), "another cause has its own second");
         assert_eq!(thinner.admit(1, at(999)), None);

@@ -15,6 +15,9 @@ use crate::base::limits::{LOG_FINISH_DEADLINE, MAX_LOG_LINES};
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 64 << 10;
 
+/// How long more lines are waited for before the first is written.
+const GATHER_TIME: Duration = Duration::from_millis(2);
+
 /// How long the end of the process waits before it asks again whether there is room for its mark.
 const FULL_PAUSE: Duration = Duration::from_millis(5);
 
@@ -26,7 +29,7 @@ pub(super) struct LogWriter {
 }
 
 enum Line {
-    Text(Vec<u8>),
+    Text(String),
     /// Told when everything before it is written.
     Mark(SyncSender<()>),
 }
@@ -41,6 +44,13 @@ impl LogWriter {
             .name("log".into())
             .spawn(move || write_lines(out, &waiting, &counted))?;
         Ok(LogWriter { lines, left_out })
+    }
+
+    /// Hands a whole line over, its line feed included.
+    pub(super) fn put(&self, line: String) {
+        if self.lines.try_send(Line::Text(line)).is_err() {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Waits until all lines are written, but not for ever.
@@ -61,27 +71,18 @@ impl LogWriter {
     }
 }
 
-impl Write for LogWriter {
-    /// Takes the whole line, written or not.
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.lines.try_send(Line::Text(line.to_vec())).is_err() {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn write_lines(mut out: Box<dyn Write + Send>, waiting: &Receiver<Line>, left_out: &AtomicU64) {
     let mut gathered = Vec::new();
     for first in waiting {
         let mut marks = Vec::new();
+        // A moment for others to come: a thread that is woken for each line costs more than it
+        // writes.
+        if matches!(first, Line::Text(_)) {
+            std::thread::park_timeout(GATHER_TIME);
+        }
         for line in std::iter::once(first).chain(waiting.try_iter()) {
             match line {
-                Line::Text(text) => gathered.extend_from_slice(&text),
+                Line::Text(text) => gathered.extend_from_slice(text.as_bytes()),
                 Line::Mark(done) => marks.push(done),
             }
             if gathered.len() >= GATHERED {
@@ -133,12 +134,12 @@ mod tests {
         let (begun, has_begun) = mpsc::channel();
         let (let_go, let_on) = mpsc::channel();
         let slow = Slow { written: Arc::clone(&written), begun, let_on };
-        let mut writer = LogWriter::start(Box::new(slow)).unwrap();
-        writer.write_all(b"first\n").unwrap();
+        let writer = LogWriter::start(Box::new(slow)).unwrap();
+        writer.put("first\n".to_owned());
         has_begun.recv().unwrap();
         // The thread is at its first line: from here on nothing is read, and nobody waits.
         for _ in 0..MAX_LOG_LINES + 3 {
-            writer.write_all(b"x\n").unwrap();
+            writer.put("x\n".to_owned());
         }
         drop(let_go);
         writer.finish();

@@ -14,18 +14,16 @@
 //! without the marked entries.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 use crate::base::MessageId;
 use crate::disk::DiskFile;
 use crate::queue::error::{QueueError, Report};
-use crate::store::record::{NotARecord, RecordReader, RecordWriter};
+use crate::store::record::{self, Place, RecordReader, RecordWriter};
 
 const MAGIC: [u8; 4] = *b"NXAK";
 const VERSION: u32 = 1;
 const LEN: u64 = 20;
-
-/// Records that are read at once.
-const CHUNK_RECORDS: usize = 3000;
 
 /// What the file says.
 #[derive(Debug, Default)]
@@ -40,32 +38,19 @@ pub(crate) struct Marks {
 
 /// Reads all marks.
 pub(crate) fn read(file: &dyn DiskFile) -> Result<Marks, QueueError> {
-    let fault = |error| QueueError::io("read", file.path(), &error);
-    let mut marks = Marks { len: file.len().map_err(fault)?, ..Marks::default() };
+    let len = file.len().map_err(|error| QueueError::io("read", file.path(), &error))?;
+    let mut marks = Marks { len, ..Marks::default() };
     let mut damaged = Vec::new();
-    let mut buffer = vec![0; CHUNK_RECORDS * LEN as usize];
-    let mut at = 0;
-    loop {
-        let read = file.read_full_at(&mut buffer, at).map_err(fault)?;
-        for record in buffer[..read].chunks(LEN as usize) {
-            match decode(record) {
-                Ok(Some(id)) => {
-                    marks.ids.insert(id);
-                    marks.end = at + LEN;
-                }
-                Ok(None) => damaged.push(at),
-                Err(version) => {
-                    let why =
-                        format!("it has format version {version}, and this build reads {VERSION}");
-                    return Err(QueueError::unreadable(file.path(), &why));
-                }
+    for_each(file, &mut |(offset, len, id)| {
+        match id {
+            Some(id) => {
+                marks.ids.insert(id);
+                marks.end = offset + len;
             }
-            at += record.len() as u64;
+            None => damaged.push(offset),
         }
-        if read < buffer.len() {
-            break;
-        }
-    }
+        ControlFlow::Continue(())
+    })?;
     marks.reports = damaged
         .into_iter()
         .filter(|offset| *offset < marks.end)
@@ -79,13 +64,19 @@ pub(crate) fn read(file: &dyn DiskFile) -> Result<Marks, QueueError> {
     Ok(marks)
 }
 
-/// The id of a record; `None` when it does not verify, `Err` with the number of a newer version.
-fn decode(bytes: &[u8]) -> Result<Option<MessageId>, u32> {
-    match RecordReader::new(bytes, MAGIC, VERSION) {
-        Ok(mut fields) => Ok(fields.u64().and_then(MessageId::new)),
-        Err(NotARecord::Damaged) => Ok(None),
-        Err(NotARecord::Newer(version)) => Err(version),
-    }
+/// Hands every record to `each`, until that says to stop.
+pub(crate) fn for_each(
+    file: &dyn DiskFile,
+    each: &mut dyn FnMut(Place<MessageId>) -> ControlFlow<()>,
+) -> Result<(), QueueError> {
+    let id = |fields: &mut RecordReader<'_>| fields.u64().and_then(MessageId::new);
+    record::read_all(file, (MAGIC, VERSION), LEN as usize, id, each)
+        .map_err(|error| QueueError::records(file.path(), &error))
+}
+
+/// The record of a mark.
+pub(crate) fn encode(id: MessageId) -> Vec<u8> {
+    RecordWriter::new(MAGIC, VERSION).u64(id.get()).finish()
 }
 
 /// Marks a dead letter and syncs, under `dlq.lock`; a failure is undone.
@@ -94,8 +85,7 @@ pub(crate) fn mark(file: &dyn DiskFile, marks: &Marks, id: MessageId) -> Result<
     if marks.len > marks.end {
         file.set_len(marks.end).map_err(fault)?;
     }
-    let record = RecordWriter::new(MAGIC, VERSION).u64(id.get()).finish();
-    let written = file.write_all_at(&record, marks.end).and_then(|()| file.sync());
+    let written = file.write_all_at(&encode(id), marks.end).and_then(|()| file.sync());
     if let Err(error) = written {
         // Whether the undoing holds, the next reader finds out: the record verifies, or it does
         // not.

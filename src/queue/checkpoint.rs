@@ -28,15 +28,16 @@ use std::io;
 
 use crate::base::MessageId;
 use crate::disk::DiskFile;
-use crate::queue::error::QueueError;
+use crate::queue::error::{FaultKind, QueueError};
 use crate::store::record::{NotARecord, RecordReader, RecordWriter};
 
 const MAGIC: [u8; 4] = *b"NXCK";
 const VERSION: u32 = 1;
-const LEN: usize = 44;
+/// Bytes of one slot.
+pub(crate) const LEN: usize = 44;
 const SLOTS: [u64; 2] = [0, 4096];
 
-/// What a slot says.
+/// What a valid slot says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
     pub offset: u64,
@@ -96,6 +97,46 @@ pub(crate) fn read(file: &dyn DiskFile) -> Result<Option<Checkpoint>, QueueError
     Ok(newest(file)?.map(|(_, slot)| slot.checkpoint))
 }
 
+/// What stands at the place of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    /// Nothing has been written there.
+    Empty,
+    /// It does not verify.
+    Damaged,
+    /// It says this, in this generation.
+    Valid(u64, Checkpoint),
+}
+
+/// Both slots, each with its offset in the file.
+pub(crate) fn slots(file: &dyn DiskFile) -> Result<[(u64, SlotState); 2], QueueError> {
+    let state = |slot: usize| {
+        if let Some(slot) = Slot::read(file, slot)? {
+            return Ok(SlotState::Valid(slot.generation, slot.checkpoint));
+        }
+        let mut bytes = [0; LEN];
+        file.read_full_at(&mut bytes, SLOTS[slot])
+            .map_err(|error| QueueError::io("read", file.path(), &error))?;
+        let empty = bytes.iter().all(|byte| *byte == 0);
+        Ok(if empty { SlotState::Empty } else { SlotState::Damaged })
+    };
+    Ok([(SLOTS[0], state(0)?), (SLOTS[1], state(1)?)])
+}
+
+/// Writes a checkpoint into both slots, the older one first, and syncs after each: at every instant
+/// one of them says what the file said before, or what it says now.
+pub(crate) fn write_both(file: &dyn DiskFile, checkpoint: Checkpoint) -> Result<(), QueueError> {
+    let (newest, generation) = match newest(file)? {
+        Some((index, slot)) => (index, slot.generation),
+        None => (1, 0),
+    };
+    for (slot, generation) in [(1 - newest, generation + 1), (newest, generation + 2)] {
+        write(file, slot, &Slot { generation, checkpoint }.encode())?;
+        sync(file)?;
+    }
+    Ok(())
+}
+
 fn newest(file: &dyn DiskFile) -> Result<Option<(usize, Slot)>, QueueError> {
     let mut best: Option<(usize, Slot)> = None;
     for index in 0..SLOTS.len() {
@@ -136,6 +177,7 @@ impl CheckpointFile {
             None => (1, 0),
         };
         let checkpoint = found.map(|(_, slot)| slot.checkpoint);
+        reserve(file.as_ref())?;
         Ok((
             CheckpointFile { file, generation, synced_slot, unsynced: None, rewrite: false },
             checkpoint,
@@ -173,6 +215,23 @@ impl CheckpointFile {
     pub(crate) fn file(&self) -> &dyn DiskFile {
         self.file.as_ref()
     }
+}
+
+/// Writes zeros where the file ends before a slot: on a device that has filled up meanwhile, only
+/// what has its place already can be written, and only delivering makes room again.
+fn reserve(file: &dyn DiskFile) -> Result<(), QueueError> {
+    let len = file.len().map_err(|error| QueueError::io("read", file.path(), &error))?;
+    for (slot, at) in SLOTS.into_iter().enumerate() {
+        if len > at {
+            continue;
+        }
+        match write(file, slot, &[0; LEN]) {
+            // Too late for this time; what needs the room says so.
+            Err(error) if error.kind == FaultKind::NoRoom => return Ok(()),
+            written => written?,
+        }
+    }
+    Ok(())
 }
 
 fn write(file: &dyn DiskFile, slot: usize, bytes: &[u8]) -> Result<(), QueueError> {
@@ -216,6 +275,18 @@ mod tests {
         assert_eq!(read(file.file()).unwrap(), Some(at(40)));
         file.file().write_all_at(&[0; 44], 0).unwrap();
         assert_eq!(read(file.file()).unwrap(), Some(at(40)), "the other slot was overwritten");
+    }
+
+    #[test]
+    fn both_slots_have_their_place_from_the_start_and_zeros_in_them_are_no_checkpoint() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, found) = open(dir.path());
+        assert_eq!((found, file.file().len().unwrap()), (None, SLOTS[1] + LEN as u64));
+        assert_eq!(read(file.file()).unwrap(), None);
+        let (mut file, _) = open(dir.path());
+        file.write(at(10)).unwrap();
+        let (_, found) = open(dir.path());
+        assert_eq!(found, Some(at(10)), "what is there is not overwritten");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::limits::{MAX_CRASHES, MAX_OUT_OF_ORDER};
+use crate::base::limits::{MAX_CRASHES, MAX_IN_FLIGHT, MAX_OUT_OF_ORDER};
 use crate::base::{MessageId, Timestamp};
 use crate::disk::DiskFile;
 use crate::queue::checkpoint::{Checkpoint, CheckpointFile};
@@ -25,6 +25,7 @@ use crate::queue::schedule::{Moment, Schedule};
 use crate::queue::segment::Appender;
 use crate::queue::settle::Pending;
 use crate::queue::slots::Slots;
+use crate::queue::space::Space;
 use crate::queue::verdict::{self, Settled};
 use crate::store::frame;
 use crate::store::scan::{Item, Scanner};
@@ -96,6 +97,12 @@ pub struct Owner {
     pub(crate) unsynced_since: Option<Duration>,
     pub(crate) unsynced_count: u32,
     pub(crate) reports: Vec<Report>,
+    pub(crate) space: Space,
+    /// Where the last frame begins that reading has come to.
+    pub(crate) last_frame: u64,
+    /// Zeros between frames that are damage unless what follows them is settled, as offset and
+    /// length.
+    pub(crate) zeros: Option<(u64, u64)>,
     /// Whether a due retry goes first when there is also a fresh message: they take turns.
     pub(crate) retry_first: bool,
 }
@@ -116,7 +123,8 @@ pub(crate) struct InLine {
 /// A delivery in flight.
 pub(crate) struct Flight {
     pub delivery: Delivery,
-    pub slot: usize,
+    /// Its slot in `worker.lock`; `None` while it is set aside.
+    pub slot: Option<usize>,
     /// What was scheduled, when this is a retry.
     pub retry: Option<Scheduled>,
 }
@@ -145,7 +153,7 @@ impl Owner {
         if self.paused {
             return Ok(Step::Paused);
         }
-        if self.slots.are_full() {
+        if self.slots.are_full() || self.flights.len() >= MAX_IN_FLIGHT {
             return Ok(Step::Wait(None));
         }
         self.retry_first = !self.retry_first;
@@ -198,14 +206,21 @@ impl Owner {
                 item.map_err(|error| QueueError::scan(self.appender.file().path(), &error))?;
             let (offset, len) = match item {
                 None => return Ok(None),
-                // Space that was given back; the messages that stood there are settled.
-                Some(Item::Gap { offset: 0, zeros: true, .. }) => continue,
+                // Space that was given back, if what follows it is settled.
+                Some(Item::Gap { offset, len, zeros: true }) => {
+                    self.zeros = (offset > 0).then_some((offset, len));
+                    continue;
+                }
                 Some(Item::Gap { offset, len, .. })
                 | Some(Item::Zeros { offset, len })
                 | Some(Item::Tail { offset, len }) => (offset, len),
                 Some(Item::Frame { offset, len, frame }) => {
+                    self.last_frame = offset;
                     let message =
                         (frame.kind == KIND_MESSAGE).then(|| Message::decode(frame.body)).flatten();
+                    if let Some(message) = &message {
+                        self.judge_zeros(message.id);
+                    }
                     match message {
                         Some(message) if self.is_passed_over(message.id) => continue,
                         Some(message) => {
@@ -228,6 +243,22 @@ impl Owner {
             self.last_id = self.last_id.max(Some(id));
         }
         settled
+    }
+
+    /// Zeros in front of a message were given back if everything before it is settled; else they
+    /// are damage.
+    fn judge_zeros(&mut self, next: MessageId) {
+        if let Some((offset, len)) = self.zeros.take()
+            && next > self.min_id
+        {
+            self.report_gap(offset, len);
+        }
+    }
+
+    /// Sets how many settled bytes are given back to the file system at once, at the least; a
+    /// megabyte unless it is set. For logs that are small on purpose.
+    pub fn set_reclaim_chunk(&mut self, bytes: u64) {
+        self.space = Space::new(bytes);
     }
 
     fn launch_fresh(
@@ -259,7 +290,7 @@ impl Owner {
     ) -> Result<Step, QueueError> {
         let id = delivery.message.id;
         let slot = self.slots.fill(id, delivery.offset)?;
-        let flight = Flight { delivery: delivery.clone(), slot, retry };
+        let flight = Flight { delivery: delivery.clone(), slot: Some(slot), retry };
         self.flights.insert(id, flight);
         match self.crashes.get(&id) {
             Some(crashed) if crashed.count >= MAX_CRASHES => {
@@ -271,19 +302,35 @@ impl Owner {
         }
     }
 
-    /// Takes back a delivery that was not run after all. It comes again, its attempt not charged.
-    pub fn give_back(&mut self, id: MessageId, now: Moment) {
-        let Some(flight) = self.flights.remove(&id) else { return };
-        self.slots.free(flight.slot);
-        let retry = flight.retry.unwrap_or(Scheduled {
-            id,
-            offset: flight.delivery.offset,
-            attempt: flight.delivery.attempt,
-            due: now.wall,
-            delay_ms: 0,
-        });
-        // In memory only: on the disk it is unsettled, or still scheduled, as it was.
-        self.schedule.insert(retry, now);
+    /// Notes that a delivery is not run for now: a crash of the process is not to be blamed on it.
+    /// It stays in flight, and the caller keeps it.
+    pub fn set_aside(&mut self, id: MessageId) {
+        if let Some(slot) = self.flights.get_mut(&id).and_then(|flight| flight.slot.take()) {
+            self.slots.free(slot);
+        }
+    }
+
+    /// Notes that a delivery that was set aside is run now.
+    ///
+    /// # Errors
+    /// `worker.lock` cannot be written; the delivery is still set aside.
+    pub fn take_up(&mut self, id: MessageId) -> Result<(), QueueError> {
+        if let Some(flight) = self.flights.get_mut(&id)
+            && flight.slot.is_none()
+        {
+            flight.slot = Some(self.slots.fill(id, flight.delivery.offset)?);
+        }
+        Ok(())
+    }
+
+    /// Whether the queue was paused at the last poll.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Whether the process died while a message ran that is still to be delivered.
+    pub fn has_crashes(&self) -> bool {
+        !self.crashes.is_empty()
     }
 
     /// Where reading has come to and what is in flight, as the checkpoint says it.

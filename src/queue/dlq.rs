@@ -25,7 +25,7 @@ use crate::queue::acked::{self, Marks};
 use crate::queue::error::{QueueError, Report};
 use crate::queue::layout::QueuePaths;
 use crate::queue::message::{Fixed, Message};
-use crate::store::frame;
+use crate::store::frame::{self, Frame};
 use crate::store::scan::{Item, Scanner};
 
 /// The kind of a frame that holds a dead letter.
@@ -209,10 +209,12 @@ fn entry_id(kind: u8, body: &[u8]) -> Option<MessageId> {
 /// Reads one entry; `None` when it no longer verifies.
 pub(crate) fn read(file: &dyn DiskFile, place: Place) -> Result<Option<DeadLetter>, QueueError> {
     let bytes = read_frame(file, place)?;
-    match frame::decode(&bytes) {
-        Ok(frame) if frame.kind == KIND_DEAD_LETTER => Ok(decode(frame.body)),
-        _ => Ok(None),
-    }
+    Ok(frame::decode(&bytes).ok().and_then(|frame| letter(&frame)))
+}
+
+/// The dead letter that a frame holds; `None` when it holds none.
+pub(crate) fn letter(frame: &Frame<'_>) -> Option<DeadLetter> {
+    if frame.kind == KIND_DEAD_LETTER { decode(frame.body) } else { None }
 }
 
 /// The bytes of an entry's frame, whose length the index has verified.

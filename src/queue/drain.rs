@@ -22,7 +22,7 @@ use crate::queue::error::QueueError;
 use crate::queue::message::Fixed;
 use crate::queue::retry::{RECORD_LEN, Record};
 use crate::queue::schedule::Moment;
-use crate::store::replace::replace;
+use crate::store::replace::{copy_range, replace};
 use crate::store::scan::{Item, Scanner};
 
 /// Length of the schedule in bytes below which it is not compacted.
@@ -46,6 +46,7 @@ impl Owner {
         }
         if !self.is_idle() {
             self.compact(now)?;
+            self.reclaim(now)?;
             return Ok(false);
         }
         self.sync_checkpoint(now, true)?;
@@ -96,6 +97,8 @@ impl Owner {
         self.settled_early.clear();
         self.crashes.clear();
         self.scanner.seek(0);
+        self.last_frame = 0;
+        self.space.reset();
         self.apply_marks()?;
         Ok(true)
     }
@@ -220,26 +223,6 @@ fn copy_kept(
             Some(Item::Frame { offset, len, .. } | Item::Gap { offset, len, .. }) => (offset, len),
             Some(Item::Zeros { offset, len } | Item::Tail { offset, len }) => (offset, len),
         };
-        to += copy(old, (offset, len), new, to)?;
+        to += copy_range(old, (offset, len), new, to)?;
     }
-}
-
-fn copy(
-    old: &dyn DiskFile,
-    (offset, len): (u64, u64),
-    new: &dyn DiskFile,
-    to: u64,
-) -> io::Result<u64> {
-    let mut buffer = vec![0; len.min(1 << 20) as usize];
-    let mut done = 0;
-    while done < len {
-        let want = buffer.len().min((len - done) as usize);
-        let read = old.read_full_at(&mut buffer[..want], offset + done)?;
-        if read == 0 {
-            break;
-        }
-        new.write_all_at(&buffer[..read], to + done)?;
-        done += read as u64;
-    }
-    Ok(done)
 }

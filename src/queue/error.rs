@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::store::record::RecordsError;
 use crate::store::scan::ScanError;
 
 /// What kind of fault it is: what a caller does next depends on it.
@@ -51,11 +52,25 @@ impl QueueError {
         QueueError { kind: FaultKind::Io, text }
     }
 
+    /// A file that is not written, for a reason of this program's own.
+    pub fn unwritable(path: &Path, why: &str) -> QueueError {
+        let text = format!("cannot write {}: {why}", path.display());
+        QueueError { kind: FaultKind::Io, text }
+    }
+
     /// A file of frames that could not be scanned.
     pub fn scan(path: &Path, error: &ScanError) -> QueueError {
         match error {
             ScanError::Io(error) => QueueError::io("read", path, error),
             newer @ ScanError::Newer { .. } => QueueError::unreadable(path, &newer.to_string()),
+        }
+    }
+
+    /// A file of records that could not be read.
+    pub fn records(path: &Path, error: &RecordsError) -> QueueError {
+        match error {
+            RecordsError::Io(error) => QueueError::io("read", path, error),
+            newer @ RecordsError::Newer { .. } => QueueError::unreadable(path, &newer.to_string()),
         }
     }
 }

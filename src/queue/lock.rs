@@ -43,6 +43,16 @@ impl Drop for Held {
     }
 }
 
+/// The error of a lock that is held, with the process that holds it where that can be told.
+pub(crate) fn locked(disk: &dyn Disk, path: &Path, more: &str) -> QueueError {
+    let holder = match disk.identity(path).ok().flatten().and_then(|file| disk.holder(file)) {
+        Some(process) => format!("process {process}"),
+        None => "another process".to_owned(),
+    };
+    let text = format!("{} is held by {holder}: {more}", path.display());
+    QueueError { kind: FaultKind::Locked, text }
+}
+
 impl LockFile {
     pub(crate) fn new(disk: Arc<dyn Disk>, path: &Path) -> LockFile {
         LockFile { disk, path: path.to_path_buf(), file: None }
@@ -55,13 +65,9 @@ impl LockFile {
 
     /// Takes the lock, or says that it did not come free within `wait`.
     pub(crate) fn lock(&mut self, wait: Duration) -> Result<Held, QueueError> {
-        self.try_lock(wait)?.ok_or_else(|| QueueError {
-            kind: FaultKind::Locked,
-            text: format!(
-                "{} is held by another process and did not come free within {} s",
-                self.path.display(),
-                wait.as_secs_f64()
-            ),
+        self.try_lock(wait)?.ok_or_else(|| {
+            let waited = format!("it did not come free within {} s", wait.as_secs_f64());
+            locked(self.disk.as_ref(), &self.path, &waited)
         })
     }
 
@@ -83,5 +89,28 @@ impl LockFile {
             self.file = None;
         }
         Err(io::Error::other("the file is replaced again and again"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::RealDisk;
+
+    #[test]
+    fn a_lock_that_does_not_come_free_is_named_with_its_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(dir.path()));
+        let path = dir.path().join("append.lock");
+        let held = LockFile::new(Arc::clone(&disk), &path).lock(Duration::ZERO).unwrap();
+        let error = LockFile::new(Arc::clone(&disk), &path).lock(Duration::ZERO).err().unwrap();
+        assert_eq!(error.kind, FaultKind::Locked);
+        let holder = match disk.holder(held.file().identity().unwrap()) {
+            Some(process) => format!("process {process}"),
+            None => "another process".to_owned(),
+        };
+        let expected =
+            format!("{} is held by {holder}: it did not come free within 0 s", path.display());
+        assert_eq!(error.text, expected);
     }
 }

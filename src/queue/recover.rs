@@ -14,19 +14,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::MessageId;
-use crate::base::limits::LOCK_DEADLINE;
+use crate::base::limits::{LOCK_DEADLINE, RECLAIM_CHUNK};
 use crate::disk::{DiskFile, Open};
 use crate::queue::acked;
 use crate::queue::checkpoint::{Checkpoint, CheckpointFile};
 use crate::queue::core::{Owner, Tail, read_message};
 use crate::queue::dlq::{self, Index};
-use crate::queue::error::{QueueError, Report};
+use crate::queue::error::{FaultKind, QueueError, Report};
 use crate::queue::lock::LockFile;
 use crate::queue::retry::{self, Crashed, Loaded, Record};
 use crate::queue::schedule::{Moment, Schedule};
 use crate::queue::segment::{Appender, rewrite};
 use crate::queue::settle;
 use crate::queue::slots::Slots;
+use crate::queue::space::Space;
 use crate::store::replace::remove_temporaries;
 use crate::store::scan::Scanner;
 
@@ -77,7 +78,15 @@ impl Owner {
             Record::Crashed(crashed).encode(&mut bytes);
             self.crashes.insert(id, crashed);
         }
-        if bytes.is_empty() { Ok(()) } else { settle::append(&mut self.retry, &bytes) }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        match settle::append(&mut self.retry, &bytes) {
+            // Counted in memory only. A full device must not keep the queue from delivering, which
+            // makes room; and where there is none, nothing could be dead-lettered either.
+            Err(error) if error.kind == FaultKind::NoRoom => Ok(()),
+            appended => appended,
+        }
     }
 
     /// Gives the queue up in order: the checkpoint is synced, and what is in flight is no crash and
@@ -109,7 +118,10 @@ fn recover(appender: Appender, slots: Slots, now: Moment) -> Result<Owner, Queue
     drop(held);
     disk.sync_dir(&paths.dir).map_err(|error| QueueError::io("sync", &paths.dir, &error))?;
 
-    let settled_to = believe(&appender, found, &loaded, &mut reports);
+    let settled_to = believe(found, &loaded).unwrap_or_else(|doubt| {
+        reports.extend(report_doubt(&appender, doubt));
+        Checkpoint::NOTHING
+    });
     let start = starting_offset(appender.file(), settled_to)?;
     reports.extend(index.reports.iter().cloned());
     let mut owner = Owner {
@@ -134,6 +146,9 @@ fn recover(appender: Appender, slots: Slots, now: Moment) -> Result<Owner, Queue
         unsynced_since: None,
         unsynced_count: 0,
         reports,
+        space: Space::new(RECLAIM_CHUNK),
+        last_frame: 0,
+        zeros: None,
         retry_first: false,
     };
     owner.adopt(loaded, &index, now)?;
@@ -174,41 +189,54 @@ impl Owner {
     }
 }
 
-/// The checkpoint that is believed: what was found, or nothing when a retry that it relies on may
-/// have been lost.
-fn believe(
-    appender: &Appender,
-    found: Option<Checkpoint>,
-    loaded: &Loaded,
-    reports: &mut Vec<Report>,
-) -> Checkpoint {
-    let mut report = |path: &Path, offset, text: &str| {
-        let path = path.to_path_buf();
-        reports.push(Report { path, offset, len: 0, text: text.to_owned() });
-    };
+/// Why a checkpoint is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// No slot of the checkpoint is valid, or there is none.
+    NoCheckpoint,
+    /// The schedule, of which so many bytes can be read, is shorter than the checkpoint says.
+    ShortSchedule { end: u64, expected: u64 },
+    /// A record of the schedule at this offset does not verify.
+    DamagedSchedule { offset: u64 },
+}
+
+/// The checkpoint that was found, unless a retry that it relies on may have been lost: then nothing
+/// counts as settled but what is done or dead-lettered.
+///
+/// # Errors
+/// [`Doubt`].
+pub(crate) fn believe(found: Option<Checkpoint>, loaded: &Loaded) -> Result<Checkpoint, Doubt> {
+    let checkpoint = found.ok_or(Doubt::NoCheckpoint)?;
+    if loaded.end < checkpoint.retry_len {
+        return Err(Doubt::ShortSchedule { end: loaded.end, expected: checkpoint.retry_len });
+    }
+    match loaded.damaged_at {
+        Some(offset) => Err(Doubt::DamagedSchedule { offset }),
+        None => Ok(checkpoint),
+    }
+}
+
+/// What a doubt means for the queue; `None` where there is nothing in the log that it could
+/// concern.
+fn report_doubt(appender: &Appender, doubt: Doubt) -> Option<Report> {
     let again =
         "every message in the log that is neither done nor dead-lettered is delivered again";
-    let Some(checkpoint) = found else {
-        if appender.end() > 0 {
-            let text = format!("no checkpoint can be read: {again}");
-            report(&appender.paths.checkpoint, 0, &text);
+    let (path, offset, text) = match doubt {
+        Doubt::NoCheckpoint if appender.end() == 0 => return None,
+        Doubt::NoCheckpoint => {
+            (&appender.paths.checkpoint, 0, format!("no checkpoint can be read: {again}"))
         }
-        return Checkpoint::NOTHING;
+        Doubt::ShortSchedule { end, expected } => {
+            let text =
+                format!("the schedule should have {expected} bytes and {end} can be read: {again}");
+            (&appender.paths.retry, end, text)
+        }
+        Doubt::DamagedSchedule { offset } => {
+            let text = format!("a record of the schedule does not verify: {again}");
+            (&appender.paths.retry, offset, text)
+        }
     };
-    if loaded.end < checkpoint.retry_len {
-        let text = format!(
-            "the schedule should have {} bytes and {} can be read: {again}",
-            checkpoint.retry_len, loaded.end
-        );
-        report(&appender.paths.retry, loaded.end, &text);
-        return Checkpoint::NOTHING;
-    }
-    if let Some(offset) = loaded.damaged_at {
-        let text = format!("a record of the schedule does not verify: {again}");
-        report(&appender.paths.retry, offset, &text);
-        return Checkpoint::NOTHING;
-    }
-    checkpoint
+    Some(Report { path: path.clone(), offset, len: 0, text })
 }
 
 /// Where reading begins: at the checkpoint's offset when the message of its id begins there, else

@@ -21,20 +21,18 @@
 //! replaced by a shorter one (`compact`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use crate::base::{MessageId, Timestamp};
 use crate::disk::DiskFile;
 use crate::queue::error::QueueError;
-use crate::store::record::{NotARecord, RecordReader, RecordWriter};
+use crate::store::record::{self, Place, RecordReader, RecordWriter};
 
 const MAGIC: [u8; 4] = *b"NXRT";
 const VERSION: u32 = 1;
 
 /// Bytes of one record.
 pub(crate) const RECORD_LEN: u64 = 52;
-
-/// Records that are read at once.
-const CHUNK_RECORDS: usize = 1300;
 
 const SCHEDULED: u32 = 1;
 const DONE: u32 = 2;
@@ -145,36 +143,29 @@ impl Loaded {
 /// Reads the whole schedule. Memory: the pending retries, and what was done since the last
 /// compaction.
 pub(crate) fn load(file: &dyn DiskFile) -> Result<Loaded, QueueError> {
-    let fault = |error| QueueError::io("read", file.path(), &error);
     let mut loaded = Loaded::default();
     let mut first_damaged = None;
-    let mut buffer = vec![0; CHUNK_RECORDS * RECORD_LEN as usize];
-    let mut at = 0;
-    loop {
-        let read = file.read_full_at(&mut buffer, at).map_err(fault)?;
-        for bytes in buffer[..read].chunks(RECORD_LEN as usize) {
-            match RecordReader::new(bytes, MAGIC, VERSION) {
-                Ok(mut fields) => match Record::from_fields(&mut fields) {
-                    Some(record) => {
-                        loaded.apply(record);
-                        loaded.end = at + RECORD_LEN;
-                        loaded.damaged_at = loaded.damaged_at.or(first_damaged);
-                    }
-                    None => first_damaged = first_damaged.or(Some(at)),
-                },
-                Err(NotARecord::Damaged) => first_damaged = first_damaged.or(Some(at)),
-                Err(NotARecord::Newer(version)) => {
-                    let why =
-                        format!("it has format version {version}, and this build reads {VERSION}");
-                    return Err(QueueError::unreadable(file.path(), &why));
-                }
+    for_each(file, &mut |(offset, len, record)| {
+        match record {
+            Some(record) => {
+                loaded.apply(record);
+                loaded.end = offset + len;
+                loaded.damaged_at = loaded.damaged_at.or(first_damaged);
             }
-            at += bytes.len() as u64;
+            None => first_damaged = first_damaged.or(Some(offset)),
         }
-        if read < buffer.len() {
-            return Ok(loaded);
-        }
-    }
+        ControlFlow::Continue(())
+    })?;
+    Ok(loaded)
+}
+
+/// Hands every record to `each`, until that says to stop.
+pub(crate) fn for_each(
+    file: &dyn DiskFile,
+    each: &mut dyn FnMut(Place<Record>) -> ControlFlow<()>,
+) -> Result<(), QueueError> {
+    record::read_all(file, (MAGIC, VERSION), RECORD_LEN as usize, Record::from_fields, each)
+        .map_err(|error| QueueError::records(file.path(), &error))
 }
 
 #[cfg(test)]

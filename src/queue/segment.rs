@@ -33,6 +33,13 @@ const REWRITE_CHUNK: usize = 1 << 20;
 /// The buffer of a batch that is kept for the next one.
 const KEPT_BUFFER: usize = 1 << 20;
 
+/// Bytes of a batch from which on space is taken ahead of it.
+const FILL_FROM: usize = 2 << 10;
+
+/// How many times its own length a batch takes ahead, and the most that one takes.
+const FILL_FACTOR: usize = 32;
+const MAX_FILL: usize = 256 << 10;
+
 /// What any process may do with a queue: append to it.
 pub struct Appender {
     pub(crate) disk: Arc<dyn Disk>,
@@ -158,8 +165,16 @@ impl Appender {
     }
 
     /// One write, one sync; a failure is undone, or poisons.
+    ///
+    /// A large batch that makes the file grow takes space ahead, filled with zeros: the syncs of
+    /// the batches that follow need not write the file's length, which nearly doubles their number.
+    /// Single small ones gain nothing by it.
     fn write_batch(&mut self) -> Result<(), QueueError> {
         let end = self.known.end;
+        let len = self.buffer.len();
+        if len >= FILL_FROM && end + len as u64 > self.known.file_len {
+            self.buffer.resize(len + (FILL_FACTOR * len).min(MAX_FILL), 0);
+        }
         let written = self
             .segment
             .write_all_at(&self.buffer, end)
@@ -169,8 +184,8 @@ impl Appender {
                 synced.map_err(|error| QueueError::io("sync", &self.paths.segment, &error))
             });
         let Err(mut error) = written else {
-            self.known.end = end + self.buffer.len() as u64;
-            self.known.file_len = self.known.file_len.max(self.known.end);
+            self.known.end = end + len as u64;
+            self.known.file_len = self.known.file_len.max(end + self.buffer.len() as u64);
             return Ok(());
         };
         self.known.file_len = end;
@@ -220,13 +235,13 @@ impl Appender {
         let len = self.cut_tail(&found, len)?;
         let from_frames = found.highest.map(MessageId::next);
         let from_sequence = sequence.map(|sequence| sequence.next_id);
-        let next_id = Some(self.known.next_id).max(from_frames).max(from_sequence);
-        self.known = Known {
-            end: found.end,
-            file_len: len,
-            next_id: next_id.unwrap_or(MessageId::FIRST),
-            sequence,
+        let mut next_id = self.known.next_id.max(from_frames.unwrap_or(MessageId::FIRST));
+        next_id = match from_sequence {
+            Some(from_sequence) => next_id.max(from_sequence),
+            // Another process may have given ids that have left the log since.
+            None => next_id.max(self.first_free_id()?),
         };
+        self.known = Known { end: found.end, file_len: len, next_id, sequence };
         Ok(())
     }
 
@@ -261,7 +276,10 @@ impl Appender {
                         found.highest = found.highest.max(id);
                     }
                 }
-                Some(Item::Gap { offset, .. }) => found.begins_damaged |= offset == from,
+                // Zeros may be space that was given back.
+                Some(Item::Gap { offset, zeros, .. }) => {
+                    found.begins_damaged |= offset == from && !zeros;
+                }
                 Some(Item::Zeros { .. }) => {}
                 Some(Item::Tail { offset, len }) => {
                     found.begins_damaged |= offset == from;
@@ -381,7 +399,10 @@ pub(crate) fn rewrite(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), Que
         if read == 0 {
             break;
         }
-        file.write_all_at(&buffer[..read], at).map_err(fault)?;
+        // Zeros are no data, and may be space that was given back.
+        if buffer[..read].iter().any(|byte| *byte != 0) {
+            file.write_all_at(&buffer[..read], at).map_err(fault)?;
+        }
         at += read as u64;
     }
     file.sync().map_err(fault)

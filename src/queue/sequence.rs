@@ -26,7 +26,8 @@ use crate::store::record::{NotARecord, RecordReader, RecordWriter};
 
 const MAGIC: [u8; 4] = *b"NXSQ";
 const VERSION: u32 = 1;
-const LEN: usize = 28;
+/// Bytes of the record.
+pub(crate) const LEN: usize = 28;
 
 /// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

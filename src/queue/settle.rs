@@ -106,7 +106,9 @@ impl Owner {
     fn apply(&mut self, now: Moment) {
         for pending in std::mem::take(&mut self.pending) {
             let Some(flight) = self.flights.remove(&pending.id) else { continue };
-            self.slots.free(flight.slot);
+            if let Some(slot) = flight.slot {
+                self.slots.free(slot);
+            }
             self.unsynced_count += 1;
             match scheduled(&pending, flight.delivery.offset) {
                 Some(retry) => self.schedule.insert(retry, now),

@@ -17,6 +17,7 @@
 
 use crate::base::MessageId;
 use crate::base::limits::MAX_IN_FLIGHT;
+use crate::disk::DiskFile;
 use crate::queue::error::QueueError;
 use crate::queue::lock::Held;
 use crate::store::record::{RecordReader, RecordWriter};
@@ -36,12 +37,11 @@ impl Slots {
     /// Takes the file over; the messages (id and offset) that were in flight when the last process
     /// died.
     pub(crate) fn take_over(held: Held) -> Result<(Slots, Vec<(MessageId, u64)>), QueueError> {
-        let mut bytes = vec![0; SLOT_LEN * MAX_IN_FLIGHT];
-        let file = held.file();
-        let read = file
-            .read_full_at(&mut bytes, 0)
-            .map_err(|error| QueueError::io("read", file.path(), &error))?;
-        let crashed = bytes[..read].chunks_exact(SLOT_LEN).filter_map(decode).collect();
+        let crashed = read(held.file())?.into_iter().filter_map(|slot| match slot {
+            Slot::Full { id, offset } => Some((id, offset)),
+            Slot::Free | Slot::Damaged => None,
+        });
+        let crashed = crashed.collect();
         Ok((Slots { held, used: [false; MAX_IN_FLIGHT] }, crashed))
     }
 
@@ -87,8 +87,42 @@ impl Slots {
     }
 }
 
-fn decode(slot: &[u8]) -> Option<(MessageId, u64)> {
-    let mut fields = RecordReader::new(&slot[..RECORD_LEN], MAGIC, VERSION).ok()?;
-    let id = MessageId::new(fields.u64()?)?;
-    Some((id, fields.u64()?))
+/// What a slot says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Free,
+    Full {
+        id: MessageId,
+        offset: u64,
+    },
+    /// It does not verify, and counts as free.
+    Damaged,
+}
+
+/// Where a slot lies, and how many bytes it has.
+pub(crate) fn place(number: usize) -> (u64, u64) {
+    ((number * SLOT_LEN) as u64, SLOT_LEN as u64)
+}
+
+/// Reads every slot that the file has.
+pub(crate) fn read(file: &dyn DiskFile) -> Result<Vec<Slot>, QueueError> {
+    let mut bytes = vec![0; SLOT_LEN * MAX_IN_FLIGHT];
+    let read = file
+        .read_full_at(&mut bytes, 0)
+        .map_err(|error| QueueError::io("read", file.path(), &error))?;
+    bytes.truncate(read);
+    Ok(bytes.chunks(SLOT_LEN).map(decode).collect())
+}
+
+fn decode(slot: &[u8]) -> Slot {
+    let record = slot.get(..RECORD_LEN).unwrap_or(slot);
+    if record.iter().all(|byte| *byte == 0) {
+        return Slot::Free;
+    }
+    let full = || {
+        let mut fields = RecordReader::new(record, MAGIC, VERSION).ok()?;
+        let id = MessageId::new(fields.u64()?)?;
+        Some(Slot::Full { id, offset: fields.u64()? })
+    };
+    full().unwrap_or(Slot::Damaged)
 }

@@ -7,14 +7,16 @@
 //! queue's own files.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::base::QueueName;
 use crate::base::limits::{LOCK_DEADLINE, MAX_WAKE_BYTES};
 use crate::disk::{Disk, DiskFile, Open};
-use crate::queue::error::{FaultKind, QueueError};
+use crate::queue::error::QueueError;
 use crate::queue::layout::Layout;
+use crate::queue::lock::locked;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
@@ -28,8 +30,8 @@ pub fn write(disk: &dyn Disk, layout: &Layout, queue: &QueueName) -> Result<(), 
     let fault = |error| QueueError::io("write", &path, &error);
     let file = disk.open(&path, Open::Create).map_err(fault)?;
     if !file.lock(LOCK_DEADLINE).map_err(fault)? {
-        let text = format!("{} is held by another process", path.display());
-        return Err(QueueError { kind: FaultKind::Locked, text });
+        let waited = format!("it did not come free within {} s", LOCK_DEADLINE.as_secs());
+        return Err(locked(disk, &path, &waited));
     }
     let mut end = file.len().map_err(fault)?;
     if end > MAX_WAKE_BYTES {
@@ -102,6 +104,33 @@ impl WakeReader {
         queues.sort();
         queues.dedup();
         Ok(Wake::Queues(queues))
+    }
+}
+
+/// Hands every line of the file, its line feed included, to `each` with where it begins, until that
+/// says to stop. A line that is longer than any name is given in parts.
+pub(crate) fn for_each_line(
+    file: &dyn DiskFile,
+    each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
+) -> Result<(), QueueError> {
+    let mut bytes = vec![0; CHUNK];
+    let mut at = 0;
+    loop {
+        let read = file
+            .read_full_at(&mut bytes, at)
+            .map_err(|error| QueueError::io("read", file.path(), &error))?;
+        let whole = bytes[..read].iter().rposition(|byte| *byte == b'\n').map(|last| last + 1);
+        // The last line may have no end.
+        let part = whole.filter(|_| read == CHUNK).unwrap_or(read);
+        if part == 0 {
+            return Ok(());
+        }
+        for line in bytes[..part].split_inclusive(|byte| *byte == b'\n') {
+            if each(at, line).is_break() {
+                return Ok(());
+            }
+            at += line.len() as u64;
+        }
     }
 }
 

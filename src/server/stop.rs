@@ -5,10 +5,10 @@
 //! the process at once with exit 1; that is safe too, as every end is.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::journal::{Event, Kind};
 use crate::server::config::StartError;
@@ -20,6 +20,8 @@ pub(super) struct Signals(mpsc::Receiver<i32>);
 impl Signals {
     /// Starts the thread that receives them.
     pub(super) fn watch() -> io::Result<Signals> {
+        // A handler, so that the signal does nothing; nobody reads the flag.
+        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
         let (sender, receiver) = mpsc::channel();
         std::thread::Builder::new().name("signals".into()).spawn(move || {

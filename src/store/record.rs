@@ -3,6 +3,11 @@
 //! Used by the small state files. What the fields are, and the magic and version they begin with,
 //! is said where each file is; this file only puts the checksum behind them and checks it.
 
+use std::io;
+use std::ops::ControlFlow;
+
+use crate::disk::DiskFile;
+
 /// Fields being written, in order, little endian.
 #[derive(Debug, Clone)]
 pub struct RecordWriter(Vec<u8>);
@@ -93,6 +98,68 @@ impl<'a> RecordReader<'a> {
     /// The next signed field of eight bytes; `None` past the end.
     pub fn i64(&mut self) -> Option<i64> {
         self.u64().map(u64::cast_signed)
+    }
+}
+
+/// Records that are read at once.
+const CHUNK_RECORDS: usize = 1024;
+
+/// Why reading a file of records stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    /// The file could not be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A record of a newer version.
+    #[error(
+        "the record at offset {offset} has format version {version}, and this build reads {known}"
+    )]
+    Newer {
+        /// Where it begins.
+        offset: u64,
+        /// Its version.
+        version: u32,
+        /// The version that this build reads.
+        known: u32,
+    },
+}
+
+/// One place of a file of records: where it begins, how many bytes it has (a whole record's,
+/// unless the file ends before), and what it says, if it verifies.
+pub type Place<T> = (u64, u64, Option<T>);
+
+/// Hands every place of a file that holds nothing but records of this length to `each`, until
+/// that says to stop.
+///
+/// # Errors
+/// [`RecordsError`].
+pub fn read_all<T>(
+    file: &dyn DiskFile,
+    (magic, version): ([u8; 4], u32),
+    len: usize,
+    decode: impl Fn(&mut RecordReader<'_>) -> Option<T>,
+    each: &mut dyn FnMut(Place<T>) -> ControlFlow<()>,
+) -> Result<(), RecordsError> {
+    let mut buffer = vec![0; CHUNK_RECORDS * len];
+    let mut offset = 0;
+    loop {
+        let read = file.read_full_at(&mut buffer, offset)?;
+        for bytes in buffer[..read].chunks(len) {
+            let record = match RecordReader::new(bytes, magic, version) {
+                Ok(mut fields) => decode(&mut fields),
+                Err(NotARecord::Damaged) => None,
+                Err(NotARecord::Newer(newer)) => {
+                    return Err(RecordsError::Newer { offset, version: newer, known: version });
+                }
+            };
+            if each((offset, bytes.len() as u64, record)).is_break() {
+                return Ok(());
+            }
+            offset += bytes.len() as u64;
+        }
+        if read < buffer.len() {
+            return Ok(());
+        }
     }
 }
 

@@ -41,6 +41,34 @@ fn temporary_of(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Bytes that are copied at once.
+const COPY_CHUNK: u64 = 1 << 20;
+
+/// Copies a range (offset and length) of a file to an offset of another; gives how many bytes that
+/// were, fewer only where the file ends.
+///
+/// # Errors
+/// As the files give them.
+pub fn copy_range(
+    from: &dyn DiskFile,
+    (offset, len): (u64, u64),
+    to: &dyn DiskFile,
+    at: u64,
+) -> io::Result<u64> {
+    let mut buffer = vec![0; len.min(COPY_CHUNK) as usize];
+    let mut done = 0;
+    while done < len {
+        let want = buffer.len().min((len - done) as usize);
+        let read = from.read_full_at(&mut buffer[..want], offset + done)?;
+        if read == 0 {
+            break;
+        }
+        to.write_all_at(&buffer[..read], at + done)?;
+        done += read as u64;
+    }
+    Ok(done)
+}
+
 /// Removes what a crash left of replacements in a directory.
 ///
 /// # Errors

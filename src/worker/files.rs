@@ -52,6 +52,10 @@ pub(super) trait OwnFiles: Send {
     ) -> Result<Vec<Settled>, QueueError>;
     fn sync_checkpoint(&mut self, now: Moment, force: bool) -> Result<(), QueueError>;
     fn checkpoint_due(&self) -> Option<Duration>;
+    fn set_aside(&mut self, id: MessageId);
+    fn take_up(&mut self, id: MessageId) -> Result<(), QueueError>;
+    fn is_paused(&self) -> bool;
+    fn has_crashes(&self) -> bool;
     fn poll(&mut self, now: Moment) -> Result<bool, QueueError>;
     fn take_reports(&mut self) -> Vec<Report>;
     fn close(self: Box<Self>, now: Moment) -> Result<(), QueueError>;
@@ -111,6 +115,22 @@ impl OwnFiles for Owner {
 
     fn checkpoint_due(&self) -> Option<Duration> {
         Owner::checkpoint_due(self)
+    }
+
+    fn set_aside(&mut self, id: MessageId) {
+        Owner::set_aside(self, id);
+    }
+
+    fn take_up(&mut self, id: MessageId) -> Result<(), QueueError> {
+        Owner::take_up(self, id)
+    }
+
+    fn is_paused(&self) -> bool {
+        Owner::is_paused(self)
+    }
+
+    fn has_crashes(&self) -> bool {
+        Owner::has_crashes(self)
     }
 
     fn poll(&mut self, now: Moment) -> Result<bool, QueueError> {

@@ -3,7 +3,7 @@
 //!
 //! Every 500 ms it reads `queues/wake`, tries the locks of the other servers (one that comes free
 //! had a holder that is dead: what it left is taken over), and tries again to place queues that had
-//! work and no place. Parked queues cost nothing and are never forgotten. Not here: the wake file's
+//! work and no place. Each minute it removes the files of queues that hold nothing. Parked queues cost nothing and are never forgotten. Not here: the wake file's
 //! bytes (`queue`), the queues themselves (`roster`).
 
 use std::io;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::base::QueueName;
-use crate::base::limits::{CLOSE_DEADLINE, MAX_SERVERS, POLL_INTERVAL};
+use crate::base::limits::{CLOSE_DEADLINE, HOUSEKEEPING_INTERVAL, MAX_SERVERS, POLL_INTERVAL};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::journal::{Event, Kind};
 use crate::queue::{self, QueueError, Wake, WakeReader};
@@ -50,10 +50,12 @@ impl Janitor {
         let (stop, stopped) = DoneSignal::new();
         let (alive, ended) = DoneSignal::new();
         let wake = WakeReader::new(Arc::clone(&around.disk), &around.layout);
-        let rounds = Rounds { around, roster, servers, wake };
+        let housekeeping_due = around.clock.boot();
+        let rounds = Rounds { around, roster, servers, wake, housekeeping_due };
         std::thread::Builder::new().name("janitor".into()).spawn(move || {
-            if resume {
-                rounds.start_all_with_work();
+            match resume {
+                true => rounds.start_all_with_work(),
+                false => rounds.leave_earlier_runs(),
             }
             rounds.work(&stopped);
             drop(alive);
@@ -76,6 +78,8 @@ struct Rounds {
     roster: Arc<Roster>,
     servers: Servers,
     wake: WakeReader,
+    /// When to look for queues that hold nothing, in boot time.
+    housekeeping_due: Duration,
 }
 
 impl Rounds {
@@ -104,6 +108,34 @@ impl Rounds {
         }
         for queue in self.roster.unplaced() {
             self.wake(&queue);
+        }
+        self.keep_house();
+    }
+
+    /// Removes the files of queues that hold nothing and that nobody works.
+    fn keep_house(&mut self) {
+        let now = self.around.clock.boot();
+        if now < self.housekeeping_due {
+            return;
+        }
+        self.housekeeping_due = now + HOUSEKEEPING_INTERVAL;
+        let queues = match queue::list_queues(&*self.around.disk, &self.around.layout) {
+            Ok(queues) => queues,
+            Err(error) => return self.report(&error.text),
+        };
+        for queue in queues.into_iter().filter(|queue| !self.roster.is_active(queue)) {
+            let removed = queue::remove_empty(&self.around.disk, &self.around.layout, &queue);
+            if let Err(error) = removed {
+                self.around.journal.record(&Event::of(Kind::QueueFault, &queue).error(error.text));
+            }
+        }
+    }
+
+    /// Removes what servers left that were dead before this one started. What they left in their
+    /// queues is an earlier run's, and waits for a submission.
+    fn leave_earlier_runs(&self) {
+        if let Err(error) = self.servers.bury_dead(&*self.around.disk) {
+            self.report(&error.to_string());
         }
     }
 

@@ -75,8 +75,10 @@ pub(super) struct OwnerThread {
     held: VecDeque<Job>,
     /// What the events about unsettled endings will say.
     traces: HashMap<MessageId, Trace>,
-    /// How many deliveries may be in flight; 1 until a flow says otherwise.
+    /// How many deliveries may run at once; 1 until a flow says otherwise.
     concurrency: usize,
+    /// How many more may wait at the runner.
+    ahead: usize,
     due: Due,
     /// Boot time since which nothing was to be done.
     idle_since: Duration,
@@ -125,6 +127,7 @@ impl OwnerThread {
             held: VecDeque::new(),
             traces: HashMap::new(),
             concurrency: 1,
+            ahead: 0,
             due: Due { poll: now, retry: None, settle: None, start: Duration::ZERO },
             idle_since: now,
             stage: Stage::Working,
@@ -169,7 +172,7 @@ impl OwnerThread {
             // It can only time out: the inbox that this thread holds is a sender too.
             None => commands.recv_deadline(self.deadline()).ok(),
         };
-        self.expecting = first.is_some();
+        self.expecting = matches!(first, Some(Command::Submit(..)));
         if let Some(command) = first {
             self.take(command);
         }
@@ -211,7 +214,7 @@ impl OwnerThread {
     /// The earliest of what is due, as the channel counts time.
     fn deadline(&mut self) -> Instant {
         let starting = matches!(self.stage, Stage::Working);
-        let full = self.in_flight.len() >= self.concurrency;
+        let full = self.in_flight.len() >= self.concurrency + self.ahead;
         let dues = match self.tenure.due() {
             Some(due) => [Some(due), None, None, None],
             None => [

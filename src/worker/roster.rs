@@ -87,6 +87,11 @@ impl Roster {
         self.unplaced.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
+    /// Whether this process works the queue.
+    pub fn is_active(&self, queue: &QueueName) -> bool {
+        self.active().queues.contains_key(queue)
+    }
+
     /// How many queues are active.
     pub fn active_queues(&self) -> usize {
         self.active().queues.len()

@@ -18,6 +18,7 @@ use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 
@@ -52,6 +53,8 @@ pub(super) struct Ended {
     pub(super) end: End,
     /// The concurrency of the flow that ran, where one was found.
     pub(super) concurrency: Option<usize>,
+    /// How long it took.
+    pub(super) took: Duration,
 }
 
 /// What the events about a delivery say, and the queue's files do not keep.
@@ -114,7 +117,24 @@ impl Runners {
         Runners { orders, waiting, threads: 0, start }
     }
 
-    /// Hands a job to a runner; `busy` others are at work or about to be.
+    /// Takes back the jobs that no runner has begun, in their order.
+    pub(super) fn recall(&mut self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        let mut ends = 0;
+        for order in self.waiting.try_iter() {
+            match order {
+                Order::Run(job) => jobs.push(job),
+                Order::End => ends += 1,
+            }
+        }
+        for _ in 0..ends {
+            // There was room for it a moment ago, and nobody else sends.
+            let _ = self.orders.try_send(Order::End);
+        }
+        jobs
+    }
+
+    /// Hands a job to a runner; `busy` other runners are at work or about to be.
     ///
     /// # Errors
     /// With the job, when there is no thread for it and none can be started.
@@ -175,6 +195,26 @@ impl Seat {
         for order in orders {
             let Order::Run(job) = order else { return };
             let ended = self.run(job, &reader, &mut resolver);
+            let untried = matches!(ended.end, End::NotTried(..));
+            self.inbox.tell(Command::Ended(Box::new(ended)));
+            if untried {
+                self.return_waiting(orders);
+            }
+        }
+    }
+
+    /// Gives back what was read ahead of a job that could not be tried: nothing behind it starts.
+    fn return_waiting(&self, orders: &Receiver<Order>) {
+        for order in orders.try_iter() {
+            let Order::Run(job) = order else { continue };
+            let ended = Ended {
+                tenure: job.tenure,
+                id: job.delivery.message.id,
+                trace: Trace { offset: job.delivery.offset, duration_ms: 0, done: None },
+                end: End::NotTried(job, "a message before it could not be tried".to_owned()),
+                concurrency: None,
+                took: Duration::ZERO,
+            };
             self.inbox.tell(Command::Ended(Box::new(ended)));
         }
     }
@@ -201,7 +241,7 @@ impl Seat {
             Run::Ended(end, concurrency) => (end, concurrency),
             Run::NotTried(why) => (End::NotTried(job, why), None),
         };
-        Ended { tenure, id, trace, end, concurrency }
+        Ended { tenure, id, trace, end, concurrency, took }
     }
 
     fn resolve_and_run(

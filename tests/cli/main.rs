@@ -4,6 +4,7 @@
 mod dlq;
 mod flows;
 mod processes;
+mod queue;
 mod refusals;
 mod support;
 mod validate;

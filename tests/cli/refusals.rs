@@ -41,6 +41,11 @@ fn a_name_that_is_no_path_is_refused_by_every_command_and_nothing_is_made() {
                 home.run(["dlq", "discard", "--tenant", tenant, "--flow", flow, "--id", "7"])
                     .failed(),
                 home.run(["flows", "show", "--tenant", tenant, "--flow", flow]).failed(),
+                home.run(["queue", "show", "--tenant", tenant, "--flow", flow]).failed(),
+                home.run(["queue", "verify", "--tenant", tenant, "--flow", flow]).failed(),
+                home.run(["queue", "repair", "--tenant", tenant, "--flow", flow]).failed(),
+                home.run(["queue", "pause", "--tenant", tenant, "--flow", flow]).failed(),
+                home.run(["queue", "resume", "--tenant", tenant, "--flow", flow]).failed(),
             ];
             for err in named {
                 assert!(err.contains("tenant \"") && err.contains("flow \""), "{err}");
@@ -85,6 +90,12 @@ fn a_missing_registry_is_named_with_the_directory_read_and_not_made() {
         let runs = [
             home.run(["dlq", "list", "--db", db]),
             home.run(["flows", "list", "--db", db]),
+            home.run(["queue", "list", "--db", db]),
+            home.run(["queue", "verify", "--db", db]),
+            home.nexus().args(["queue", "show", "--db", db]).args(entry).output().unwrap().into(),
+            home.nexus().args(["queue", "repair", "--db", db]).args(entry).output().unwrap().into(),
+            home.nexus().args(["queue", "pause", "--db", db]).args(entry).output().unwrap().into(),
+            home.nexus().args(["queue", "resume", "--db", db]).args(entry).output().unwrap().into(),
             home.nexus().args(["flows", "show", "--db", db]).args(entry).output().unwrap().into(),
             home.nexus()
                 .args(["dlq", "replay", "--db", db, "--id", "7"])

@@ -5,6 +5,7 @@
 //! and that no page names one that is not there.
 
 mod examples;
+mod formats;
 mod page;
 mod prose;
 

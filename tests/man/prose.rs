@@ -13,6 +13,14 @@ pub fn of(name: &str) -> &'static str {
         "nexus-dlq-list" => DLQ_LIST,
         "nexus-dlq-replay" => DLQ_REPLAY,
         "nexus-dlq-discard" => DLQ_DISCARD,
+        "nexus-queue" => QUEUE,
+        "nexus-queue-list" => QUEUE_LIST,
+        "nexus-queue-show" => QUEUE_SHOW,
+        "nexus-queue-verify" => QUEUE_VERIFY,
+        "nexus-queue-dump" => QUEUE_DUMP,
+        "nexus-queue-repair" => QUEUE_REPAIR,
+        "nexus-queue-pause" => QUEUE_PAUSE,
+        "nexus-queue-resume" => QUEUE_RESUME,
         _ => panic!("the page {name} has no description: write one in tests/man/prose.rs"),
     }
 }
@@ -189,6 +197,166 @@ It is gone from the list at once, and no command brings it back.
 Its body leaves the disk when the flow's worker next finds its queue empty.
 ";
 
+const QUEUE: &str = r"Looks at queues and takes care of their files, which
+.BR nexus\-files (5)
+describes.
+.PP
+All commands but
+.B repair
+work beside a running server and without one;
+.BR list ,
+.BR show ,
+.B verify
+and
+.B dump
+only read.
+The queues are found below the directory of
+.BR \-\-db ;
+name the same one as for the server.
+";
+
+const QUEUE_LIST: &str = r#"Lists every queue that has files, by tenant and flow.
+The columns, and the names of the JSON objects, are:
+.TP
+.BR tenant ", " flow
+The queue.
+.TP
+.B waiting
+Messages that have not been tried yet.
+.TP
+.B in_flight
+Messages that are being delivered.
+.TP
+.B retrying
+Messages that wait for their next attempt.
+.TP
+.B dead_letters
+Dead letters that are neither replayed nor discarded.
+.TP
+.BR total ", " processed
+Messages that the log holds now, and those of them that are settled.
+Both are 0 again once the queue has been drained.
+.TP
+.B oldest_due_seconds
+For how long the longest\-standing message has been due: since it was accepted, or since its next
+attempt fell due.
+A retry that is not yet due does not count.
+Null, or a dash, when nothing is due.
+.TP
+.B paused
+Whether the queue is paused.
+.TP
+.B worker
+The process that delivers it; null, or a dash, when there is none.
+Where the system does not tell which process it is: true, or
+.IR yes .
+"#;
+
+const QUEUE_SHOW: &str = r"Shows one queue: the numbers of
+.BR list ,
+the oldest message that is not settled, the retries that fall due first (at most 100), and the files
+with their sizes.
+A flow that is published and has had no message yet is shown with zeros.
+.PP
+The JSON object has, beside the names of the list,
+.BR oldest ,
+.BR next_due_at ,
+.B retries
+and
+.BR files .
+With
+.B \-\-watch
+one is printed each second.
+";
+
+const QUEUE_VERIFY: &str = r"Reads every file of every queue, or of those that are named.
+Each frame and each record is checked, and whether the files agree with one another.
+For a queue without a fault this prints
+.IR acme/forward\-order:\ ok ;
+for each finding a line with the file, the place and what is wrong.
+The exit status is 1 if there is any fault.
+.PP
+Reported are: bytes of the log that are no message, a torn end, ids that do not grow;
+a slot of the checkpoint that does not verify, a checkpoint that names a place where no message
+begins;
+a record of the retry schedule that does not verify or names a message that is not there;
+a next id that has been given already;
+dead letters and marks that do not verify, marks of dead letters that are not there;
+files that a crash has left behind, symbolic links, files of another owner or a newer version,
+and what is in the directory of the queues and is no queue.
+.PP
+A line with
+.I note
+is about something that is no fault, such as a message that was in flight when its process died.
+.PP
+Beside a running server what looks damaged is looked at once more while nobody can write.
+";
+
+const QUEUE_DUMP: &str = r"Prints a file place by place, one JSON object per line.
+Its name says which format it has:
+.IR segment.log ,
+.IR segment.log.ckpt ,
+.IR segment.log.retry ,
+.IR segment.log.seq ,
+.IR segment.log.corrupt ,
+.IR dlq.log ,
+.IR dlq.log.acked ,
+.I worker.lock
+or
+.IR wake ;
+a copy may end in
+.I .tmp
+or
+.IR .bad\-1 .
+It need not lie in a state directory, and no registry is read.
+.PP
+Each object has
+.B at
+and
+.BR length ,
+its place in bytes,
+.BR kind ,
+and the fields of the format.
+A payload is shown as
+.B payload
+where it is UTF\-8, else as
+.BR payload_base64 .
+Bytes that do not verify are objects of the kinds
+.BR damaged ,
+.B zeros
+and
+.BR torn .
+";
+
+const QUEUE_REPAIR: &str = r"Mends the files of a queue, says what it did, and verifies them.
+Stop the server first: while a worker delivers the queue this is refused, and names its process.
+.PP
+Nothing is changed before what is damaged has been copied aside: bytes of the log into
+.IR segment.log.corrupt ,
+any other file whole into one beside it whose name ends in
+.I .bad\-
+and a number.
+Then torn ends are cut, a log with damage in its middle is written anew from its sound messages,
+damaged dead letters and marks are taken out, and the small files are set to what the rest implies.
+.PP
+No sound message is lost.
+Where the files that said what is settled are themselves damaged, messages are delivered again.
+A file of a newer version, and a symbolic link, are left as they are.
+";
+
+const QUEUE_PAUSE: &str = r"From now on the queue accepts messages and delivers none,
+across restarts, until it is resumed.
+What is in flight is finished.
+A running server notices within half a second.
+.PP
+A queue without files can be paused once its flow is published.
+";
+
+const QUEUE_RESUME: &str = r"Ends the pause.
+A running server goes on within half a second.
+A queue that is not paused stays as it is.
+";
+
 pub const EXIT_STATUS: &str = r".SH EXIT STATUS
 .TP
 .B 0
@@ -219,6 +387,7 @@ pub const SEE_ALSO: &str = r".SH SEE ALSO
 .BR nexus\-dlq (1),
 .BR nexus\-flows (1),
 .BR nexus\-publish (1),
+.BR nexus\-queue (1),
 .BR nexus\-serve (1),
 .BR nexus\-validate (1),
 .BR flowmarkdown (5),

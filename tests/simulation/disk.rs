@@ -493,6 +493,16 @@ impl DiskFile for SimFile {
         Ok(begun?)
     }
 
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.disk.step_aside();
+        let mut state = self.disk.state();
+        self.disk.begin(&mut state, true)?;
+        let live = state.inodes[&self.inode].live.len() as u64;
+        let len = len.min(live.saturating_sub(offset));
+        self.change(&mut state, Change::Write(offset as usize, vec![0; len as usize]));
+        Ok(())
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.disk.step_aside();
         let mut state = self.disk.state();

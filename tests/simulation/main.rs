@@ -5,6 +5,7 @@
 //! history.
 
 mod disk;
+mod repair;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

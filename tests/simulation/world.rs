@@ -15,8 +15,9 @@ use nexus::base::random::SeededRandom;
 use nexus::base::{CorrelationId, MessageId, QueueName, RetryPolicy, Timestamp};
 use nexus::disk::Disk;
 use nexus::queue::{
-    Appender, Delivery, Election, Ending, HandleError, Layout, Moment, NewMessage, Owner,
-    QueueError, Receipt, Settled, Settlement, Step, dead_letters, discard, replay,
+    Appender, Delivery, Election, Ending, FaultKind, HandleError, Layout, Moment, NewMessage,
+    Owner, QueueError, Receipt, Settled, Settlement, Step, dead_letters, discard, repair, replay,
+    verify,
 };
 
 use crate::disk::{Faults, Process, Sabotage, SimDisk};
@@ -71,8 +72,6 @@ pub struct World {
     pub trace: Vec<String>,
     /// Whether files were damaged on purpose: then a message may be lost, but never altered.
     damaged: bool,
-    /// Deliveries that the owner was given back and has not handed out again.
-    given_back: BTreeSet<MessageId>,
 }
 
 impl World {
@@ -100,7 +99,6 @@ impl World {
             unknown: Vec::new(),
             trace: Vec::new(),
             damaged: false,
-            given_back: BTreeSet::new(),
         }
     }
 
@@ -137,7 +135,8 @@ impl World {
             87..=88 => self.cut_power(),
             89..=90 => self.close(),
             91..=93 => self.sync_checkpoint(),
-            94 => self.give_back(),
+            94 => self.set_aside(),
+            95 => self.mend(),
             _ => self.drive(3),
         }
     }
@@ -278,7 +277,8 @@ impl World {
         let taken = std::mem::replace(&mut self.servers[server], Server::Down);
         self.servers[server] = match taken {
             Server::Appends(appender) => match Owner::elect(*appender, self.now) {
-                Ok(Election::Won(owner)) => {
+                Ok(Election::Won(mut owner)) => {
+                    owner.set_reclaim_chunk(1000);
                     assert!(self.owner().is_none(), "two owners at once");
                     self.note(format!("server {server}: elected"));
                     self.unsynced_acknowledgements_are_void();
@@ -333,7 +333,6 @@ impl World {
             message.id, delivery.attempt
         ));
         let id = message.id;
-        self.given_back.remove(&id);
         self.learn(id, message.payload.clone());
         assert!(delivery.attempt <= MAX_ATTEMPTS, "attempt {} of id {id}", delivery.attempt);
         let (damaged, wall) = (self.damaged, self.now.wall);
@@ -445,8 +444,7 @@ impl World {
         let Some(server) = self.owner() else { return };
         let (now, force) = (self.now, self.roll(2) == 0);
         let Server::Owns(owner, flights) = &mut self.servers[server] else { return };
-        let nothing_in_flight =
-            flights.is_empty() && owner.counts().in_flight == 0 && self.given_back.is_empty();
+        let nothing_in_flight = flights.is_empty() && owner.counts().in_flight == 0;
         match owner.sync_checkpoint(now, force) {
             Ok(()) if force && nothing_in_flight => self.acknowledgements_are_synced(),
             Ok(()) => {}
@@ -456,7 +454,6 @@ impl World {
 
     /// What the last owner had acknowledged and not synced may come again.
     fn unsynced_acknowledgements_are_void(&mut self) {
-        self.given_back.clear();
         for known in self.ids.values_mut() {
             if known.acknowledgement == Acknowledgement::Settled {
                 known.acknowledgement = Acknowledgement::None;
@@ -472,13 +469,13 @@ impl World {
         }
     }
 
-    fn give_back(&mut self) {
+    fn set_aside(&mut self) {
         let Some(server) = self.owner() else { return };
-        let now = self.now;
         let Server::Owns(owner, flights) = &mut self.servers[server] else { return };
-        if let Some(delivery) = flights.pop() {
-            owner.give_back(delivery.message.id, now);
-            self.given_back.insert(delivery.message.id);
+        if let Some(delivery) = flights.last() {
+            owner.set_aside(delivery.message.id);
+            // A failure leaves it set aside, and it can be settled all the same.
+            let _ = owner.take_up(delivery.message.id);
         }
     }
 
@@ -535,6 +532,27 @@ impl World {
                 );
             }
             Err(error) => self.note(format!("cli: replay {id}: {error}")),
+        }
+    }
+
+    /// The command line mends the queue, if no server delivers it.
+    fn mend(&mut self) {
+        self.disk.revive(CLI);
+        let disk = self.disk_of(CLI);
+        let mended = repair(&disk, &self.layout, &self.queue);
+        self.note(format!("cli: repair: {mended:?}"));
+        let untouched = match &mended {
+            Ok(mended) => mended.is_empty(),
+            Err(error) => error.kind == FaultKind::Locked,
+        };
+        if untouched {
+            return;
+        }
+        // Nothing is lost by it; but what was settled in files that had to be mended, or in the
+        // middle of a repair that did not come to its end, may come again from the start.
+        for known in self.ids.values_mut() {
+            known.acknowledgement = Acknowledgement::None;
+            known.due = None;
         }
     }
 
@@ -606,6 +624,10 @@ impl World {
         }
         self.servers.iter_mut().for_each(|server| *server = Server::Down);
         self.disk.doom(99, 0);
+        if self.roll(2) == 0 {
+            self.mend();
+            self.must_verify();
+        }
         self.ensure(0);
         let Server::Appends(appender) = std::mem::replace(&mut self.servers[0], Server::Down)
         else {
@@ -632,6 +654,12 @@ impl World {
             }
         }
         self.count();
+    }
+
+    /// On a sound disk nothing is found in a queue that has just been mended.
+    fn must_verify(&self) {
+        let verified = verify(&self.disk_of(CLI), &self.layout, &self.queue);
+        assert!(verified.findings.are_ok(), "{:#?}", verified.findings);
     }
 
     fn count(&mut self) {

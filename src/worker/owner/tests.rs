@@ -5,7 +5,7 @@ mod bench;
 use self::bench::Bench;
 use super::*;
 use crate::base::RetryPolicy;
-use crate::base::limits::{FAULT_RETRY_DELAY, PARK_AFTER};
+use crate::base::limits::{FAULT_RETRY_DELAY, PARK_AFTER, READ_AHEAD, SHORT_RUN};
 use crate::queue::Ending;
 use crate::worker::runner::{Done, End};
 
@@ -314,4 +314,69 @@ fn the_wait_ends_with_whatever_is_due_first() {
     assert!(wait(&mut bench) > Duration::ZERO, "nothing may start yet");
     bench.owner.due.settle = Some(now);
     assert_eq!(wait(&mut bench), Duration::ZERO);
+}
+
+/// A bench whose runs are short, with so many messages, the first of which has ended.
+fn reading_ahead(messages: usize) -> Bench {
+    let mut bench = Bench::new();
+    bench.took = SHORT_RUN;
+    for n in 1..=messages {
+        bench.submit(&n.to_string());
+    }
+    bench.turn();
+    let job = bench.job();
+    assert!(bench.next_job().is_none(), "nothing is known of the runs yet");
+    bench.end(&job, End::Done(Done::Succeeded));
+    bench.turn();
+    bench
+}
+
+#[test]
+fn short_runs_are_read_ahead_in_order_and_within_the_bound() {
+    let bench = reading_ahead(100);
+    let jobs: Vec<Job> = std::iter::from_fn(|| bench.next_job()).collect();
+    assert_eq!(jobs.len(), 1 + READ_AHEAD);
+    let payloads: Vec<_> =
+        jobs.iter().map(|job| String::from_utf8_lossy(&job.delivery.message.payload)).collect();
+    assert_eq!(payloads[..3], ["2", "3", "4"]);
+}
+
+#[test]
+fn a_long_run_takes_back_what_was_read_ahead() {
+    let mut bench = reading_ahead(5);
+    let second = bench.job();
+    bench.took = 5 * SHORT_RUN;
+    bench.end(&second, End::Done(Done::Succeeded));
+    bench.turn();
+    assert_eq!(bench.job().delivery.message.payload, b"3");
+    assert!(bench.next_job().is_none(), "one at a time again");
+    let aside = bench.script.lock().unwrap().aside.len();
+    assert_eq!(aside, 2, "4 and 5 are blamed for no crash");
+}
+
+#[test]
+fn a_pause_takes_back_what_was_read_ahead() {
+    let mut bench = reading_ahead(5);
+    let _running = bench.job();
+    bench.script.lock().unwrap().paused = true;
+    bench.turn();
+    assert!(bench.next_job().is_none());
+    bench.script.lock().unwrap().paused = false;
+    bench.turn();
+    assert_eq!(bench.job().delivery.message.payload, b"3", "in their order, once it goes on");
+    assert!(bench.script.lock().unwrap().aside.is_empty());
+}
+
+#[test]
+fn nothing_is_read_ahead_while_a_crash_is_not_accounted_for() {
+    let mut bench = Bench::new();
+    bench.took = SHORT_RUN;
+    bench.script.lock().unwrap().crashes = true;
+    (1..=3).for_each(|n| bench.submit(&n.to_string()));
+    bench.turn();
+    let job = bench.job();
+    bench.end(&job, End::Done(Done::Succeeded));
+    bench.turn();
+    assert_eq!(bench.job().delivery.message.payload, b"2");
+    assert!(bench.next_job().is_none());
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use super::{Due, OwnerThread, Stage};
 use crate::base::MessageId;
-use crate::base::limits::{FAULT_RETRY_DELAY, MAX_IN_FLIGHT, PARK_AFTER, POLL_INTERVAL};
+use crate::base::limits::{
+    FAULT_RETRY_DELAY, MAX_IN_FLIGHT, PARK_AFTER, POLL_INTERVAL, READ_AHEAD, SHORT_RUN,
+};
 use crate::journal::{Event, Kind};
 use crate::queue::{Ending, FaultKind, Moment, QueueError, Settled, Step};
 use crate::worker::channel::Part;
@@ -107,11 +109,12 @@ impl OwnerThread {
         let number = self.tenure.number();
         let ended = std::mem::take(&mut self.ended);
         let mut endings = Vec::with_capacity(ended.len());
-        for Ended { id, trace, end, concurrency, .. } in
+        for Ended { id, trace, end, concurrency, took, .. } in
             ended.into_iter().filter(|ended| ended.tenure == number)
         {
             if let Some(concurrency) = concurrency {
                 self.concurrency = concurrency.clamp(1, MAX_IN_FLIGHT);
+                self.pace(took);
             }
             let ending = match end {
                 End::Done(_) => Ending::Acknowledge,
@@ -126,6 +129,29 @@ impl OwnerThread {
         }
         self.runners.shrink_to(self.concurrency);
         endings
+    }
+
+    /// Reads ahead for a flow that runs one delivery at a time and briefly, unless the process has
+    /// died while one ran: then what runs must be known for certain.
+    fn pace(&mut self, took: Duration) {
+        let crashes = self.tenure.owned().is_some_and(|files| files.has_crashes());
+        let short = self.concurrency == 1 && took <= SHORT_RUN && !crashes;
+        self.ahead = if short { READ_AHEAD } else { 0 };
+        if !short {
+            self.recall();
+        }
+    }
+
+    /// Takes back what waits at the runner.
+    fn recall(&mut self) {
+        if self.in_flight.len() <= self.concurrency {
+            return;
+        }
+        for job in self.runners.recall() {
+            let run = (job.tenure, job.delivery.message.id);
+            self.in_flight.retain(|other| *other != run);
+            self.put_back(job);
+        }
     }
 
     fn after_settling(&mut self, result: Result<Vec<Settled>, QueueError>, now: Moment) {
@@ -174,8 +200,12 @@ impl OwnerThread {
         {
             return;
         }
+        if self.tenure.owned().is_some_and(|files| files.is_paused()) {
+            self.idle_since = now.boot;
+            return self.recall();
+        }
         self.due.retry = None;
-        while self.in_flight.len() < self.concurrency {
+        while self.in_flight.len() < self.concurrency + self.ahead {
             if let Some(job) = self.held.pop_front() {
                 if self.hand_over(job, now) {
                     continue;
@@ -211,7 +241,14 @@ impl OwnerThread {
 
     fn hand_over(&mut self, job: Job, now: Moment) -> bool {
         let run = (job.tenure, job.delivery.message.id);
-        match self.runners.hand(job, self.in_flight.len()) {
+        if let Some(files) = self.tenure.owned()
+            && let Err(error) = files.take_up(run.1)
+        {
+            self.hold(job, error.text, Kind::QueueFault, now);
+            return false;
+        }
+        let busy = self.in_flight.len().min(self.concurrency - 1);
+        match self.runners.hand(job, busy) {
             Ok(()) => {
                 self.in_flight.push(run);
                 true
@@ -229,10 +266,20 @@ impl OwnerThread {
     fn hold(&mut self, job: Job, why: String, kind: Kind, now: Moment) {
         self.post.journal.record(&Event::of(kind, &self.post.queue).error(&why));
         self.post.inbox.set_trouble(Part::Running, why, now.boot);
+        self.ahead = 0;
+        self.put_back(job);
+        self.due.start = now.boot + FAULT_RETRY_DELAY;
+    }
+
+    /// Sets a delivery aside, in the order of the ids. It is in flight to the queue, and no crash is
+    /// blamed on it.
+    fn put_back(&mut self, job: Job) {
+        if let Some(files) = self.tenure.owned() {
+            files.set_aside(job.delivery.message.id);
+        }
         let later = |other: &Job| other.delivery.message.id > job.delivery.message.id;
         let place = self.held.iter().position(later).unwrap_or(self.held.len());
         self.held.insert(place, job);
-        self.due.start = now.boot + FAULT_RETRY_DELAY;
     }
 
     fn report_settled(&mut self, settled: &[Settled]) {
@@ -264,6 +311,9 @@ impl OwnerThread {
     }
 
     fn quiesce(&mut self) {
+        if matches!(self.stage, Stage::Quiescing(_)) {
+            self.recall();
+        }
         // A held delivery is not in flight at a runner: closing gives it back.
         let settled = self.in_flight.is_empty() && self.due.settle.is_none();
         if settled && matches!(self.stage, Stage::Quiescing(_)) {

@@ -1,10 +1,11 @@
 //! One owner on a bench: files that fail on purpose, a clock that stands still, and runners that
 //! are the test itself.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Mutex;
 
 use super::super::*;
+use crate::base::limits::SHORT_RUN;
 use crate::base::random::SeededRandom;
 use crate::base::{CorrelationId, Timestamp};
 use crate::queue::{
@@ -29,6 +30,10 @@ pub(super) struct Script {
     pub(super) others_deliver: bool,
     pub(super) has_work: bool,
     pub(super) unsettled: Vec<(MessageId, Ending)>,
+    /// Deliveries that a crash is not to be blamed on.
+    pub(super) aside: BTreeSet<MessageId>,
+    pub(super) paused: bool,
+    pub(super) crashes: bool,
 }
 
 pub(super) type Shared = Arc<Mutex<Script>>;
@@ -135,6 +140,23 @@ impl OwnFiles for FakeFiles {
         None
     }
 
+    fn set_aside(&mut self, id: MessageId) {
+        self.0.lock().unwrap().aside.insert(id);
+    }
+
+    fn take_up(&mut self, id: MessageId) -> Result<(), QueueError> {
+        self.0.lock().unwrap().aside.remove(&id);
+        Ok(())
+    }
+
+    fn is_paused(&self) -> bool {
+        self.0.lock().unwrap().paused
+    }
+
+    fn has_crashes(&self) -> bool {
+        self.0.lock().unwrap().crashes
+    }
+
     fn poll(&mut self, _: Moment) -> Result<bool, QueueError> {
         self.call("poll")?;
         Ok(false)
@@ -181,6 +203,8 @@ pub(super) struct Bench {
     pub(super) script: Shared,
     pub(super) clock: Arc<TestClock>,
     pub(super) answers: Answers,
+    /// How long runs take from now on.
+    pub(super) took: Duration,
 }
 
 impl Bench {
@@ -204,7 +228,8 @@ impl Bench {
         };
         let tenure = Tenure::new(Box::new(FakeFiles(Arc::clone(&script))));
         let owner = OwnerThread::new(post, tenure, runners);
-        Bench { owner, commands, orders, script, clock, answers: Answers::default() }
+        let (answers, took) = (Answers::default(), 5 * SHORT_RUN);
+        Bench { owner, commands, orders, script, clock, answers, took }
     }
 
     pub(super) fn submit(&self, payload: &str) {
@@ -250,7 +275,7 @@ impl Bench {
         let message = &job.delivery.message;
         let trace = Trace { offset: job.delivery.offset, duration_ms: 1, done };
         let (tenure, id) = (job.tenure, message.id);
-        let ended = Ended { tenure, id, trace, end, concurrency: Some(1) };
+        let ended = Ended { tenure, id, trace, end, concurrency: Some(1), took: self.took };
         self.owner.post.inbox.tell(Command::Ended(Box::new(ended)));
     }
 
@@ -258,7 +283,7 @@ impl Bench {
         let (tenure, id) = (job.tenure, job.delivery.message.id);
         let trace = Trace { offset: 0, duration_ms: 1, done: None };
         let end = End::NotTried(job, why.into());
-        let ended = Ended { tenure, id, trace, end, concurrency: None };
+        let ended = Ended { tenure, id, trace, end, concurrency: None, took: self.took };
         self.owner.post.inbox.tell(Command::Ended(Box::new(ended)));
     }
 
