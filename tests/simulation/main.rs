@@ -12,6 +12,7 @@ mod aftermath;
 mod calls;
 mod clock;
 mod command_line;
+mod crash_points;
 mod disk;
 mod oracle;
 mod platter;

@@ -1,0 +1,178 @@
+//! Short histories in which every operation in turn fails, is the last before a kill, or is the
+//! last before a power cut; then the files are recovered and the history goes on.
+
+use crate::command_line::Handling;
+use crate::disk::{Fate, Process, Sabotage, Survival};
+use crate::traced;
+use crate::world::{COMMAND_LINE, Habits, Outcome, PROCESSES, World};
+
+type Step = fn(&mut World);
+
+/// A history: operations are picked from its steps, and not from what comes before them.
+struct History {
+    before: Vec<Step>,
+    steps: Vec<Step>,
+    /// Messages of a batch.
+    batch: u64,
+}
+
+/// What befalls the operation that was picked.
+const BLOWS: [(Fate, Option<Survival>); 5] = [
+    (Fate::Fails, None),
+    (Fate::IsTheLast, None),
+    (Fate::IsTheLast, Some(Survival::Any)),
+    (Fate::IsTheLast, Some(Survival::All)),
+    (Fate::IsTheLast, Some(Survival::Nothing)),
+];
+
+fn owner(world: &mut World) -> Process {
+    if world.owner().is_none() {
+        world.elect(0);
+    }
+    world.owner().unwrap_or(0)
+}
+
+fn submit(world: &mut World) {
+    world.submit(0);
+}
+
+fn submit_elsewhere(world: &mut World) {
+    world.submit(1);
+}
+
+fn deliver(world: &mut World) {
+    let owner = owner(world);
+    for _ in 0..world.habits.concurrency {
+        world.start_one(owner);
+    }
+}
+
+fn end_all(world: &mut World, outcome: Outcome) {
+    if let Some(owner) = world.owner() {
+        world.end_all(owner, outcome);
+    }
+}
+
+fn succeed(world: &mut World) {
+    deliver(world);
+    end_all(world, Outcome::Succeeds);
+}
+
+fn fail(world: &mut World) {
+    deliver(world);
+    end_all(world, Outcome::Fails);
+    world.clock.pass(2500);
+}
+
+fn fail_for_good(world: &mut World) {
+    deliver(world);
+    end_all(world, Outcome::FailsForGood);
+}
+
+fn poll(world: &mut World) {
+    world.clock.pass(500);
+    owner(world);
+    world.poll();
+}
+
+fn sync_checkpoint(world: &mut World) {
+    world.sync_checkpoint(true);
+}
+
+fn discard(world: &mut World) {
+    world.handle_one(Handling::Discard);
+}
+
+fn replay(world: &mut World) {
+    world.handle_one(Handling::Replay);
+}
+
+fn change_owner(world: &mut World) {
+    world.close();
+    world.elect(1);
+}
+
+/// Plays a history; how many operations its steps took.
+fn play(history: &History, blow: Option<(u64, usize)>, world: &mut World) -> u64 {
+    world.habits = Habits { failing: 0, batch: 1, padding: 1, concurrency: history.batch as usize };
+    history.before.iter().for_each(|step| step(world));
+    let before = world.disk.operations();
+    let survival = blow.and_then(|(at, which)| {
+        let (fate, survival) = BLOWS[which];
+        world.disk.plan(None, at, fate);
+        survival
+    });
+    for step in &history.steps {
+        step(world);
+        let died = (0..PROCESSES).find(|process| world.disk.is_dead(*process));
+        match (died, survival) {
+            (Some(_), Some(survival)) => world.cut_power(survival),
+            (Some(COMMAND_LINE), None) => world.disk.revive(COMMAND_LINE),
+            (Some(server), None) => world.kill(server),
+            (None, _) => {}
+        }
+    }
+    let operations = world.disk.operations() - before;
+    world.finish();
+    operations
+}
+
+fn every_operation_of(history: &History) {
+    let operations = play(history, None, &mut World::new(1, Sabotage::default()));
+    assert!(operations > 10, "the history does nothing");
+    for at in 0..operations {
+        for which in 0..BLOWS.len() {
+            let mut world = World::new(at, Sabotage::default());
+            let outcome = traced(&mut world, |world| {
+                play(history, Some((at, which)), world);
+            });
+            if let Err(trace) = outcome {
+                panic!("operation {at}, {:?}:\n{trace}", BLOWS[which]);
+            }
+        }
+    }
+}
+
+#[test]
+fn at_every_operation_while_messages_are_accepted_delivered_and_drained() {
+    every_operation_of(&History {
+        before: vec![],
+        steps: vec![submit, succeed, submit, sync_checkpoint, succeed, poll, submit, succeed],
+        batch: 1,
+    });
+}
+
+#[test]
+fn at_every_operation_from_the_first_failure_to_a_discarded_dead_letter() {
+    every_operation_of(&History {
+        before: vec![submit, submit, fail],
+        steps: vec![fail, sync_checkpoint, fail, discard, submit, succeed, poll, poll],
+        batch: 1,
+    });
+}
+
+#[test]
+fn at_every_operation_of_a_replay_and_of_the_drain_that_applies_the_marks() {
+    every_operation_of(&History {
+        before: vec![submit, submit, fail_for_good, fail_for_good],
+        steps: vec![replay, discard, poll, succeed, poll, submit, fail_for_good, poll, replay],
+        batch: 1,
+    });
+}
+
+#[test]
+fn at_every_operation_while_two_servers_append_and_the_owner_changes() {
+    every_operation_of(&History {
+        before: vec![submit],
+        steps: vec![submit_elsewhere, poll, succeed, change_owner, submit, succeed, succeed, poll],
+        batch: 1,
+    });
+}
+
+#[test]
+fn at_every_operation_around_a_compaction() {
+    let mut before: Vec<Step> = vec![submit; 30];
+    before.extend([fail as Step, fail]);
+    let steps: Vec<Step> = vec![fail_for_good, submit, fail, poll, fail, poll];
+    every_operation_of(&History { before, steps, batch: 30 });
+}
