@@ -16,7 +16,8 @@ pub enum Handling {
     Discard,
 }
 
-type Handled = Result<Option<Receipt>, HandleError>;
+/// What became of it; the receipt of a replay.
+pub type Handled = Result<Option<Receipt>, HandleError>;
 
 impl World {
     /// The dead letters as a process sees them; `None` when they cannot be read.
@@ -28,28 +29,42 @@ impl World {
         Some(letters)
     }
 
-    /// Handles one dead letter, if there is any.
-    pub fn handle_one(&mut self, handling: Handling) {
-        let Some(id) = self.pick_letter() else { return };
-        let handled = self.handling(id, handling)();
-        self.handled(id, handling, handled);
+    /// The ids of the dead letters that nobody has handled.
+    pub fn dead(&self) -> Vec<u64> {
+        let letters = self.dead_letters(COMMAND_LINE).unwrap_or_default();
+        letters.iter().map(|letter| letter.id.get()).collect()
     }
 
-    /// Handles one in the middle of what the owner does.
-    pub fn handle_in_between(&mut self, handling: Handling) {
+    /// Handles one dead letter, if there is any.
+    pub fn handle_one(&mut self, handling: Handling) {
+        if let Some(id) = self.pick_letter() {
+            self.handle(id, handling);
+        }
+    }
+
+    /// Handles this one; whether it is handled now.
+    pub fn handle(&mut self, id: MessageId, handling: Handling) -> bool {
+        self.oracle.touched(id);
+        let handled = self.handling(COMMAND_LINE, id, handling)();
+        self.handled(id, handling, handled)
+    }
+
+    /// Handles one in the middle of what the owner does, after so many operations.
+    pub fn handle_in_between(&mut self, handling: Handling, operations: u64) {
         let (Some(owner), Some(id)) = (self.owner(), self.pick_letter()) else { return };
-        let handle = self.handling(id, handling);
+        let handle = self.handling(COMMAND_LINE, id, handling);
         let done = Arc::new(Mutex::new(None));
         let slot = Arc::clone(&done);
         let act = move || *slot.lock().unwrap() = Some(handle());
         self.note(format!("{handling:?} of {id} while server {owner} goes on"));
-        self.disk.intrude(owner, self.roll(60), Box::new(act));
+        self.disk.intrude(owner, operations, Box::new(act));
         self.drive(2);
         if let Some(late) = self.disk.take_intruder() {
             late();
         }
-        let Some(handled) = done.lock().unwrap().take() else { return };
-        self.handled(id, handling, handled);
+        if let Some(handled) = done.lock().unwrap().take() {
+            self.handled(id, handling, handled);
+        }
     }
 
     fn pick_letter(&mut self) -> Option<MessageId> {
@@ -64,12 +79,14 @@ impl World {
         Some(id)
     }
 
-    fn handling(
+    /// What a process is to do with a dead letter.
+    pub fn handling(
         &self,
+        process: Process,
         id: MessageId,
         handling: Handling,
     ) -> impl FnOnce() -> Handled + Send + use<> {
-        let (disk, layout) = (self.disk_of(COMMAND_LINE), self.layout.clone());
+        let (disk, layout) = (self.disk_of(process), self.layout.clone());
         let (queue, random) = (self.queue.clone(), Arc::clone(&self.random));
         let wall = self.clock.now().wall;
         move || match handling {
@@ -80,19 +97,24 @@ impl World {
         }
     }
 
-    fn handled(&mut self, id: MessageId, handling: Handling, handled: Handled) {
+    /// What came of it; whether it is handled now.
+    pub fn handled(&mut self, id: MessageId, handling: Handling, handled: Handled) -> bool {
         match handled {
             Ok(receipt) => {
                 self.note(format!("{handling:?} of {id} done: {receipt:?}"));
                 self.oracle.handled(id, receipt.map(|receipt| receipt.id));
                 self.is_handled_once(id);
+                true
             }
-            Err(error) => self.note(format!("{handling:?} of {id} failed: {error}")),
+            Err(error) => {
+                self.note(format!("{handling:?} of {id} failed: {error}"));
+                false
+            }
         }
     }
 
     fn is_handled_once(&self, id: MessageId) {
-        let again = self.handling(id, Handling::Replay)();
+        let again = self.handling(COMMAND_LINE, id, Handling::Replay)();
         let refused = matches!(
             again,
             Err(HandleError::AlreadyHandled { .. }

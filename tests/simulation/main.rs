@@ -16,6 +16,7 @@ mod crash_points;
 mod disk;
 mod oracle;
 mod platter;
+mod rot;
 mod workload;
 mod world;
 

@@ -77,7 +77,11 @@ fn millis(boot: Duration) -> i64 {
 pub struct Oracle {
     ids: BTreeMap<MessageId, Known>,
     highest_first_delivery: Option<MessageId>,
-    /// Payloads of batches that were refused and undone, and not sent again.
+    /// Payloads that were sent.
+    sent: HashSet<Vec<u8>>,
+    /// Payloads that were sent more than once: which sending is delivered cannot be told.
+    sent_again: HashSet<Vec<u8>>,
+    /// Payloads of batches that were refused and undone.
     refused: HashSet<Vec<u8>>,
     /// Deliveries that the owner was given back and has not handed out again.
     given_back: BTreeSet<MessageId>,
@@ -105,7 +109,10 @@ impl Oracle {
     }
 
     pub fn sent(&mut self, payload: &[u8]) {
-        self.refused.remove(payload);
+        if !self.sent.insert(payload.to_vec()) {
+            self.sent_again.insert(payload.to_vec());
+            self.refused.remove(payload);
+        }
     }
 
     pub fn acknowledged(&mut self, id: MessageId, payload: &[u8]) {
@@ -116,7 +123,9 @@ impl Oracle {
 
     /// Its batch was refused, and undone.
     pub fn refused(&mut self, payload: Vec<u8>) {
-        self.refused.insert(payload);
+        if !self.sent_again.contains(&payload) {
+            self.refused.insert(payload);
+        }
     }
 
     pub fn delivered(&mut self, delivery: &Delivery, now: Moment) {

@@ -142,7 +142,10 @@ impl World {
                 let server = self.pick_server();
                 self.submit(server);
             }
-            Act::SubmitInBetween => self.submit_in_between(),
+            Act::SubmitInBetween => {
+                let operations = self.roll(40);
+                self.submit_in_between(operations);
+            }
             Act::Work => self.work(),
             Act::Drive => self.drive(3),
             Act::Poll => self.poll(),
@@ -162,7 +165,8 @@ impl World {
             }
             Act::HandleInBetween => {
                 let handling = self.pick_handling();
-                self.handle_in_between(handling);
+                let operations = self.roll(60);
+                self.handle_in_between(handling, operations);
             }
             Act::ChangeFaults => self.change_faults(faults),
             Act::Doom => self.doom(),

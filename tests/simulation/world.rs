@@ -9,7 +9,7 @@ use nexus::base::{CorrelationId, QueueName, RetryPolicy};
 use nexus::disk::Disk;
 use nexus::queue::{
     Appender, Delivery, Election, Ending, FaultKind, Layout, NewMessage, Owner, QueueError,
-    Receipt, Step,
+    Receipt, Report, Step,
 };
 
 use crate::clock::SimClock;
@@ -84,6 +84,10 @@ pub struct World {
     pub oracle: Oracle,
     pub habits: Habits,
     pub trace: Vec<String>,
+    /// The ids that were handed out, in order.
+    pub deliveries: Vec<u64>,
+    /// What was called damaged.
+    pub reports: Vec<Report>,
     next_payload: u64,
     /// Payloads whose senders do not know what became of them.
     unknown: Vec<Vec<u8>>,
@@ -107,6 +111,8 @@ impl World {
             oracle: Oracle::default(),
             habits: Habits::default(),
             trace: Vec::new(),
+            deliveries: Vec::new(),
+            reports: Vec::new(),
             next_payload: 0,
             unknown: Vec::new(),
         }
@@ -125,6 +131,8 @@ impl World {
             oracle: self.oracle.clone(),
             habits: self.habits,
             trace: Vec::new(),
+            deliveries: Vec::new(),
+            reports: Vec::new(),
             next_payload: self.next_payload,
             unknown: Vec::new(),
         }
@@ -159,7 +167,7 @@ impl World {
             match Appender::open(self.disk_of(server), &self.layout, &self.queue) {
                 Ok(mut appender) => {
                     self.note(format!("server {server}: opened"));
-                    self.oracle.reported(&appender.take_reports());
+                    self.reported(appender.take_reports());
                     self.servers[server] = Server::Appends(Box::new(appender));
                 }
                 Err(error) => self.note(format!("server {server}: cannot open: {error}")),
@@ -201,7 +209,7 @@ impl World {
         assert!(self.owner().is_none(), "two owners at once");
         let reports = owner.take_reports();
         self.note(format!("server {server}: elected, {reports:?}"));
-        self.oracle.reported(&reports);
+        self.reported(reports);
         self.oracle.elected(self.clock.now());
         if let Some(letters) = self.dead_letters(server) {
             self.oracle.listed(&letters, true);
@@ -221,8 +229,8 @@ impl World {
         self.submitted(server, batch, result);
     }
 
-    /// The other server appends in the middle of what the owner does.
-    pub fn submit_in_between(&mut self) {
+    /// The other server appends in the middle of what the owner does, after so many operations.
+    pub fn submit_in_between(&mut self, operations: u64) {
         let Some(owner) = self.owner() else { return };
         let other = 1 - owner;
         self.ensure(other);
@@ -240,7 +248,7 @@ impl World {
             *slot.lock().unwrap() = Some((appender, result));
         };
         self.note(format!("server {other} appends while server {owner} goes on"));
-        self.disk.intrude(owner, self.roll(40), Box::new(append));
+        self.disk.intrude(owner, operations, Box::new(append));
         self.drive(1);
         if let Some(late) = self.disk.take_intruder() {
             late();
@@ -339,6 +347,7 @@ impl World {
                 let (id, attempt) = (delivery.message.id, delivery.attempt);
                 self.note(format!("server {server}: delivers id {id} attempt {attempt}"));
                 self.oracle.delivered(&delivery, now);
+                self.deliveries.push(id.get());
             }
             Ok(Step::Settled(settled)) => self.oracle.settled(&settled, now),
             Ok(Step::Wait(wait)) => self.oracle.waits(wait, now),
@@ -423,8 +432,14 @@ impl World {
         }
         self.end(server, Vec::new());
         if let Server::Owns(owner, _) = &mut self.servers[server] {
-            self.oracle.reported(&owner.take_reports());
+            let reports = owner.take_reports();
+            self.reported(reports);
         }
+    }
+
+    fn reported(&mut self, reports: Vec<Report>) {
+        self.oracle.reported(&reports);
+        self.reports.extend(reports);
     }
 
     pub fn sync_checkpoint(&mut self, force: bool) {
