@@ -1,12 +1,10 @@
 //! Short histories in which every operation in turn fails, is the last before a kill, or is the
 //! last before a power cut; then the files are recovered and the history goes on.
 
-use crate::command_line::Handling;
-use crate::disk::{Fate, Process, Sabotage, Survival};
+use crate::disk::{Fate, Sabotage, Survival};
+use crate::steps::*;
 use crate::traced;
-use crate::world::{COMMAND_LINE, Habits, Outcome, PROCESSES, World};
-
-type Step = fn(&mut World);
+use crate::world::{Habits, PROCESSES, World};
 
 /// A history: operations are picked from its steps, and not from what comes before them.
 struct History {
@@ -25,73 +23,6 @@ const BLOWS: [(Fate, Option<Survival>); 5] = [
     (Fate::IsTheLast, Some(Survival::Nothing)),
 ];
 
-fn owner(world: &mut World) -> Process {
-    if world.owner().is_none() {
-        world.elect(0);
-    }
-    world.owner().unwrap_or(0)
-}
-
-fn submit(world: &mut World) {
-    world.submit(0);
-}
-
-fn submit_elsewhere(world: &mut World) {
-    world.submit(1);
-}
-
-fn deliver(world: &mut World) {
-    let owner = owner(world);
-    for _ in 0..world.habits.concurrency {
-        world.start_one(owner);
-    }
-}
-
-fn end_all(world: &mut World, outcome: Outcome) {
-    if let Some(owner) = world.owner() {
-        world.end_all(owner, outcome);
-    }
-}
-
-fn succeed(world: &mut World) {
-    deliver(world);
-    end_all(world, Outcome::Succeeds);
-}
-
-fn fail(world: &mut World) {
-    deliver(world);
-    end_all(world, Outcome::Fails);
-    world.clock.pass(2500);
-}
-
-fn fail_for_good(world: &mut World) {
-    deliver(world);
-    end_all(world, Outcome::FailsForGood);
-}
-
-fn poll(world: &mut World) {
-    world.clock.pass(500);
-    owner(world);
-    world.poll();
-}
-
-fn sync_checkpoint(world: &mut World) {
-    world.sync_checkpoint(true);
-}
-
-fn discard(world: &mut World) {
-    world.handle_one(Handling::Discard);
-}
-
-fn replay(world: &mut World) {
-    world.handle_one(Handling::Replay);
-}
-
-fn change_owner(world: &mut World) {
-    world.close();
-    world.elect(1);
-}
-
 /// Plays a history; how many operations its steps took.
 fn play(history: &History, blow: Option<(u64, usize)>, world: &mut World) -> u64 {
     world.habits = Habits { failing: 0, batch: 1, padding: 1, concurrency: history.batch as usize };
@@ -107,8 +38,7 @@ fn play(history: &History, blow: Option<(u64, usize)>, world: &mut World) -> u64
         let died = (0..PROCESSES).find(|process| world.disk.is_dead(*process));
         match (died, survival) {
             (Some(_), Some(survival)) => world.cut_power(survival),
-            (Some(COMMAND_LINE), None) => world.disk.revive(COMMAND_LINE),
-            (Some(server), None) => world.kill(server),
+            (Some(process), None) => world.bury(process),
             (None, _) => {}
         }
     }

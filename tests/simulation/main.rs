@@ -16,7 +16,9 @@ mod crash_points;
 mod disk;
 mod oracle;
 mod platter;
+mod regressions;
 mod rot;
+mod steps;
 mod workload;
 mod world;
 

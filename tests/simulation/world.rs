@@ -481,6 +481,15 @@ impl World {
         self.servers[server] = Server::Down;
     }
 
+    /// A process that died in the middle of something is noticed.
+    pub fn bury(&mut self, process: Process) {
+        if process < SERVERS {
+            self.kill(process);
+        } else {
+            self.disk.revive(process);
+        }
+    }
+
     pub fn cut_power(&mut self, survival: Survival) {
         self.note(format!("power cut, of what was not synced survives: {survival:?}"));
         self.disk.cut_power(0..PROCESSES, survival);
