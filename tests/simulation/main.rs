@@ -14,11 +14,14 @@ mod clock;
 mod command_line;
 mod crash_points;
 mod disk;
+mod fsync;
+mod full_disk;
 mod oracle;
 mod platter;
 mod regressions;
 mod rot;
 mod steps;
+mod two_processes;
 mod workload;
 mod world;
 

@@ -71,7 +71,7 @@ fn t03_a_frame_that_its_writer_never_synced_is_synced_before_it_is_delivered() {
 fn t04_after_a_failed_sync_only_writing_again_helps() {
     fn fails_and_dies(world: &mut World) {
         world.disk.set_faults(Faults { failing_sync_of: Some("segment.log"), ..Faults::default() });
-        world.submit(1);
+        let _ = world.submit(1);
         world.disk.heal();
         world.kill(1);
     }

@@ -29,7 +29,7 @@ fn at_rest() -> World {
     let mut world = World::new(7, Sabotage::default());
     world.habits = Habits { failing: 0, batch: 1, padding: 1, concurrency: 1 };
     world.elect(0);
-    (0..7).for_each(|_| world.submit(0));
+    (0..7).for_each(|_| assert!(world.submit(0)));
     let outcomes = [
         Outcome::Succeeds,
         Outcome::Fails,
@@ -60,7 +60,7 @@ fn seen(damage: impl FnOnce(&mut World)) -> Seen {
         world.recover();
         dead = world.dead();
         world.work_off();
-        world.submit(0);
+        let _ = world.submit(0);
         world.work_off();
         world.finish();
     });

@@ -15,11 +15,11 @@ pub fn owner(world: &mut World) -> Process {
 }
 
 pub fn submit(world: &mut World) {
-    world.submit(0);
+    let _ = world.submit(0);
 }
 
 pub fn submit_elsewhere(world: &mut World) {
-    world.submit(1);
+    let _ = world.submit(1);
 }
 
 pub fn deliver(world: &mut World) {

@@ -140,7 +140,7 @@ impl World {
         match act {
             Act::Submit => {
                 let server = self.pick_server();
-                self.submit(server);
+                let _ = self.submit(server);
             }
             Act::SubmitInBetween => {
                 let operations = self.roll(40);

@@ -217,16 +217,19 @@ impl World {
         Server::Owns(owner, Vec::new())
     }
 
-    pub fn submit(&mut self, server: Process) {
+    /// A batch is submitted; whether it was acknowledged.
+    pub fn submit(&mut self, server: Process) -> bool {
         self.ensure(server);
         let batch = self.new_batch();
         let now = self.clock.now().wall;
         let result = match &mut self.servers[server] {
-            Server::Down => return,
+            Server::Down => return false,
             Server::Appends(appender) => appender.append(&batch, now),
             Server::Owns(owner, _) => owner.append(&batch, now),
         };
+        let accepted = result.is_ok();
         self.submitted(server, batch, result);
+        accepted
     }
 
     /// The other server appends in the middle of what the owner does, after so many operations.
@@ -334,14 +337,16 @@ impl World {
             let count = 1 + self.roll(2);
             self.end_some(server, count);
         } else {
-            self.start_one(server);
+            let _ = self.start_one(server);
         }
     }
 
-    pub fn start_one(&mut self, server: Process) {
+    /// Hands out one message, or says that nothing is to be done; whether the owner is stalled.
+    pub fn start_one(&mut self, server: Process) -> bool {
         let now = self.clock.now();
-        let Server::Owns(owner, flights) = &mut self.servers[server] else { return };
+        let Server::Owns(owner, flights) = &mut self.servers[server] else { return false };
         match owner.next(now) {
+            Ok(Step::Stalled) => return true,
             Ok(Step::Deliver(delivery)) => {
                 flights.push(delivery.clone());
                 let (id, attempt) = (delivery.message.id, delivery.attempt);
@@ -351,9 +356,10 @@ impl World {
             }
             Ok(Step::Settled(settled)) => self.oracle.settled(&settled, now),
             Ok(Step::Wait(wait)) => self.oracle.waits(wait, now),
-            Ok(Step::Stalled | Step::Paused) => {}
+            Ok(Step::Paused) => {}
             Err(error) => self.failed(server, "next", &error),
         }
+        false
     }
 
     fn failed(&mut self, server: Process, what: &str, error: &QueueError) {
@@ -392,6 +398,13 @@ impl World {
     pub fn end_all(&mut self, server: Process, outcome: Outcome) {
         let Server::Owns(_, flights) = &mut self.servers[server] else { return };
         let endings = flights.drain(..).map(|delivery| (delivery, outcome)).collect();
+        self.end(server, endings);
+    }
+
+    /// All that is in flight ends in one way, but what was handed out first.
+    pub fn end_all_but_the_first(&mut self, server: Process, outcome: Outcome) {
+        let Server::Owns(_, flights) = &mut self.servers[server] else { return };
+        let endings = flights.drain(1..).map(|delivery| (delivery, outcome)).collect();
         self.end(server, endings);
     }
 
