@@ -139,6 +139,7 @@ impl Owner {
         self.checkpoint.write(Checkpoint { retry_len: 0, ..self.floor() })?;
         self.unsynced_since = Some(now.boot);
         self.sync_checkpoint(now, true)?;
+        self.settled_early = self.settled_early.split_off(&self.floor().id);
         let bytes = self.live_records();
         let (disk, old) = (self.appender.disk.as_ref(), self.retry.file.as_ref());
         let file = replace(disk, old.path(), |new| new.write_all_at(&bytes, 0))

@@ -19,6 +19,7 @@ mod full_disk;
 mod oracle;
 mod platter;
 mod regressions;
+mod retries;
 mod rot;
 mod steps;
 mod two_processes;
