@@ -9,7 +9,7 @@ use crate::world::{COMMAND_LINE, PROCESSES, Server, World};
 const MAX_STEPS: u32 = 20_000;
 
 /// Fruitless polls after which nothing more comes.
-const IDLE_POLLS: u32 = 5;
+const IDLE_POLLS: u32 = 2;
 
 /// What a recovery may leave otherwise than it found it.
 const FILES: [&str; 6] = [

@@ -44,7 +44,7 @@ impl World {
 
     /// Handles this one; whether it is handled now.
     pub fn handle(&mut self, id: MessageId, handling: Handling) -> bool {
-        self.oracle.touched(id);
+        self.oracle.touched(id, handling);
         let handled = self.handling(COMMAND_LINE, id, handling)();
         self.handled(id, handling, handled)
     }
@@ -52,6 +52,7 @@ impl World {
     /// Handles one in the middle of what the owner does, after so many operations.
     pub fn handle_in_between(&mut self, handling: Handling, operations: u64) {
         let (Some(owner), Some(id)) = (self.owner(), self.pick_letter()) else { return };
+        self.oracle.touched(id, handling);
         let handle = self.handling(COMMAND_LINE, id, handling);
         let done = Arc::new(Mutex::new(None));
         let slot = Arc::clone(&done);
@@ -75,7 +76,6 @@ impl World {
         }
         self.oracle.listed(&letters, false);
         let id = letters[self.roll(letters.len() as u64) as usize].id;
-        self.oracle.touched(id);
         Some(id)
     }
 

@@ -14,8 +14,10 @@ struct History {
     batch: u64,
 }
 
-/// What befalls the operation that was picked.
-const BLOWS: [(Fate, Option<Survival>); 5] = [
+/// What befalls the operation that was picked, and what a power cut then leaves.
+type Blow = (Fate, Option<Survival>);
+
+const BLOWS: [Blow; 5] = [
     (Fate::Fails, None),
     (Fate::IsTheLast, None),
     (Fate::IsTheLast, Some(Survival::Any)),
@@ -24,12 +26,11 @@ const BLOWS: [(Fate, Option<Survival>); 5] = [
 ];
 
 /// Plays a history; how many operations its steps took.
-fn play(history: &History, blow: Option<(u64, usize)>, world: &mut World) -> u64 {
+fn play(history: &History, blow: Option<(u64, Blow)>, world: &mut World) -> u64 {
     world.habits = Habits { failing: 0, batch: 1, padding: 1, concurrency: history.batch as usize };
     history.before.iter().for_each(|step| step(world));
     let before = world.disk.operations();
-    let survival = blow.and_then(|(at, which)| {
-        let (fate, survival) = BLOWS[which];
+    let survival = blow.and_then(|(at, (fate, survival))| {
         world.disk.plan(None, at, fate);
         survival
     });
@@ -51,13 +52,13 @@ fn every_operation_of(history: &History) {
     let operations = play(history, None, &mut World::new(1, Sabotage::default()));
     assert!(operations > 10, "the history does nothing");
     for at in 0..operations {
-        for which in 0..BLOWS.len() {
+        for blow in BLOWS {
             let mut world = World::new(at, Sabotage::default());
             let outcome = traced(&mut world, |world| {
-                play(history, Some((at, which)), world);
+                play(history, Some((at, blow)), world);
             });
             if let Err(trace) = outcome {
-                panic!("operation {at}, {:?}:\n{trace}", BLOWS[which]);
+                panic!("operation {at}, {blow:?}:\n{trace}");
             }
         }
     }

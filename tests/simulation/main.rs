@@ -1,11 +1,12 @@
-//! The queue engine on a simulated disk, with simulated clocks, in one thread, replayed by seed.
+//! The queue engine on a simulated disk, with simulated clocks: each history in one thread, and
+//! replayed by its seed.
 //!
 //! `cargo test` runs some thousands of random histories; `NEXUS_SIM_SEEDS=100000 cargo test
-//! --release --test simulation` runs more, and `NEXUS_SIM_SEED=123` runs one and prints its
-//! history.
+//! --release --test simulation` runs more (from `NEXUS_SIM_FROM` on, or 0), and
+//! `NEXUS_SIM_SEED=123` runs one and prints its history.
 //!
-//! `disk`, `platter` and `calls` are the disk, `clock` the clocks, `world`, `command_line` and
-//! `workload` the histories, `oracle` and `aftermath` what is checked. The other files are tests of
+//! `disk`, `platter` and `calls` are the disk, `clock` the clocks, `world`, `submissions`,
+//! `command_line` and `workload` the histories, `oracle` and `aftermath` what is checked. The other files are tests of
 //! one kind of claim each.
 
 mod aftermath;
@@ -22,6 +23,7 @@ mod regressions;
 mod retries;
 mod rot;
 mod steps;
+mod submissions;
 mod two_processes;
 mod workload;
 mod world;
@@ -33,6 +35,9 @@ use world::World;
 
 /// Histories of a plain `cargo test`.
 const SEEDS: u64 = 2000;
+
+/// Threads that share them; each history runs in one.
+const WORKERS: usize = 2;
 
 /// Lines of a failed history that are shown.
 const SHOWN: usize = 60;
@@ -74,12 +79,21 @@ fn no_history_of_crashes_and_faults_breaks_a_promise() {
     }
     let from = number("NEXUS_SIM_FROM").unwrap_or(0);
     let seeds = number("NEXUS_SIM_SEEDS").unwrap_or(SEEDS);
-    for seed in from..from + seeds {
-        if let Err(trace) = run(seed, Sabotage::default()) {
-            panic!(
-                "seed {seed} broke a promise; run it again with\n  \
-                 NEXUS_SIM_SEED={seed} cargo test --test simulation no_history\n{trace}"
-            );
-        }
+    let failed = std::thread::scope(|scope| {
+        let run_every = |first: u64| {
+            move || {
+                let mut seeds = (from + first..from + seeds).step_by(WORKERS);
+                seeds.find_map(|seed| run(seed, Sabotage::default()).err().map(|why| (seed, why)))
+            }
+        };
+        let workers: Vec<_> =
+            (0..WORKERS).map(|worker| scope.spawn(run_every(worker as u64))).collect();
+        workers.into_iter().filter_map(|worker| worker.join().unwrap()).min()
+    });
+    if let Some((seed, trace)) = failed {
+        panic!(
+            "seed {seed} broke a promise; run it again with\n  \
+             NEXUS_SIM_SEED={seed} cargo test --test simulation no_history\n{trace}"
+        );
     }
 }

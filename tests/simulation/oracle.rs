@@ -13,6 +13,8 @@ use std::time::Duration;
 use nexus::base::{MessageId, Timestamp};
 use nexus::queue::{DeadLetter, Delivery, Ending, Moment, Reason, Report, Settled, Settlement};
 
+use crate::command_line::Handling;
+
 /// The budget of every flow here.
 pub const MAX_ATTEMPTS: u32 = 3;
 
@@ -31,8 +33,12 @@ struct Known {
     dead: bool,
     /// A person was told that it is handled.
     handled: bool,
-    /// A person tried to handle it: perhaps it is.
-    touched: bool,
+    /// A person tried to discard it: perhaps it is.
+    maybe_discarded: bool,
+    /// A person tried to replay it: if it is no longer listed, it was.
+    maybe_replayed: bool,
+    /// Id of the first submission, and how often it has been replayed.
+    lineage: Option<(MessageId, u32)>,
     /// The highest attempt that was reported as failed.
     failed_attempt: u32,
     /// The next attempt, as far as it is known to be on the disk.
@@ -138,6 +144,7 @@ impl Oracle {
         let known = self.learn(id, &message.payload);
         assert!(attempt <= MAX_ATTEMPTS, "attempt {attempt} of id {id}");
         assert!(attempt <= known.failed_attempt + 1, "attempt {attempt} of id {id} is too many");
+        known.lineage = Some((message.first_id, message.replays));
         let first = !std::mem::replace(&mut known.delivered, true);
         if !damaged {
             assert!(!known.handled, "id {id} was handled and comes again");
@@ -270,9 +277,12 @@ impl Oracle {
     }
 
     /// A person is about to handle a dead letter, which is on the disk from here on.
-    pub fn touched(&mut self, id: MessageId) {
+    pub fn touched(&mut self, id: MessageId, handling: Handling) {
         let known = self.known(id);
-        known.touched = true;
+        match handling {
+            Handling::Discard => known.maybe_discarded = true,
+            Handling::Replay => known.maybe_replayed = true,
+        }
     }
 
     /// A person was told that it is discarded, or replayed as another id.
@@ -293,6 +303,7 @@ impl Oracle {
             let id = letter.id;
             let known = self.learn(id, &letter.payload);
             assert!(!known.handled || damaged, "id {id} was handled and is listed again");
+            known.lineage = Some((letter.first_id, letter.replays));
             known.dead |= synced;
             known.ended |= synced;
         }
@@ -306,14 +317,19 @@ impl Oracle {
         }
         let listed: HashMap<MessageId, &DeadLetter> =
             letters.iter().map(|letter| (letter.id, letter)).collect();
+        let delivered: HashSet<(MessageId, u32)> =
+            self.ids.values().filter(|k| k.delivered).filter_map(|k| k.lineage).collect();
         for (id, known) in &self.ids {
             let ended = known.ended || listed.contains_key(id);
             assert!(
                 !known.acknowledged || ended,
                 "id {id} was acknowledged and is lost: {known:?}"
             );
-            let there = !known.dead || known.touched || listed.contains_key(id);
-            assert!(there, "the dead letter {id} is lost: {known:?}");
+            let replayed = known.maybe_replayed
+                && known.lineage.is_some_and(|(first, n)| delivered.contains(&(first, n + 1)));
+            let gone = known.dead && !known.handled && !listed.contains_key(id);
+            let explained = known.maybe_discarded || replayed;
+            assert!(!gone || explained, "the dead letter {id} is lost: {known:?}");
         }
     }
 }

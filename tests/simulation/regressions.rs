@@ -311,7 +311,7 @@ fn t18_of_two_replays_at_once_one_wins() {
             let second = other.lock().unwrap().take().unwrap();
             assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
             poll(world);
-            world.oracle.touched(id(1));
+            world.oracle.touched(id(1), Handling::Replay);
             let won = if first.is_ok() { first } else { second };
             world.handled(id(1), Handling::Replay, won);
             world.finish();

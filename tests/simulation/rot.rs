@@ -113,9 +113,11 @@ fn noise(bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte = random.next_u64() as u8);
 }
 
+type Damage = Box<dyn Fn(&mut [u8])>;
+
 /// Ways to damage one frame among others.
-fn frame_damages(len: usize, rest: usize) -> Vec<Box<dyn Fn(&mut [u8])>> {
-    let mut damages: Vec<Box<dyn Fn(&mut [u8])>> = vec![
+fn frame_damages(len: usize, rest: usize) -> Vec<Damage> {
+    let mut damages: Vec<Damage> = vec![
         Box::new(|frame| frame.fill(0)),
         Box::new(noise),
         Box::new(move |frame| frame[len / 2] ^= 1),
