@@ -365,6 +365,17 @@ fn a_torn_mark_is_cut_before_the_next_is_written() {
 }
 
 #[test]
+fn noise_behind_the_marks_is_cut_before_the_next_is_written() {
+    let mut world = at_rest();
+    let path = world.layout.queue(&world.queue).acked;
+    world.disk.tamper(&path, |bytes| bytes.resize(500, 9));
+    assert_eq!(world.dead(), [3]);
+    assert!(world.handle(MessageId::new(3).unwrap(), Handling::Discard));
+    assert_eq!(world.bytes("dlq.log.acked").len(), 60);
+    assert!(world.dead().is_empty());
+}
+
+#[test]
 fn what_was_in_flight_is_only_a_hint() {
     assert_eq!(without("worker.lock"), sound());
     assert_eq!(after("worker.lock", Vec::clear), sound());
