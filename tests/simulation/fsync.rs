@@ -9,18 +9,16 @@ use crate::traced;
 use crate::world::{Outcome, World};
 
 /// Histories within which a missing sync must be noticed.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 300;
 
-/// The history at which a planted bug first breaks a promise.
-fn caught_at(sabotage: Sabotage) -> Option<u64> {
-    (0..SEEDS).find(|seed| run(*seed, sabotage).is_err())
+/// Whether a planted bug breaks a promise.
+fn is_caught(sabotage: Sabotage) -> bool {
+    (0..SEEDS).any(|seed| run(seed, sabotage).is_err())
 }
 
 fn is_caught_without_syncs_of(file: &'static str) {
     let sabotage = Sabotage { skip_sync_of: Some(file), ..Sabotage::default() };
-    let seed = caught_at(sabotage);
-    assert!(seed.is_some(), "{file} is never synced, and nobody noticed");
-    println!("{file}: seed {seed:?}");
+    assert!(is_caught(sabotage), "{file} is never synced, and nobody noticed");
 }
 
 #[test]
@@ -76,9 +74,7 @@ fn a_replacement_that_is_not_synced_before_it_is_renamed_is_noticed() {
 #[test]
 fn names_that_are_never_synced_are_noticed() {
     let sabotage = Sabotage { skip_dir_sync: true, ..Sabotage::default() };
-    let seed = caught_at(sabotage);
-    assert!(seed.is_some(), "directories are never synced, and nobody noticed");
-    println!("directories: seed {seed:?}");
+    assert!(is_caught(sabotage), "directories are never synced, and nobody noticed");
 }
 
 /// A world whose every other sync of this file fails.

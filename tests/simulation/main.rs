@@ -5,9 +5,9 @@
 //! --release --test simulation` runs more (from `NEXUS_SIM_FROM` on, or 0), and
 //! `NEXUS_SIM_SEED=123` runs one and prints its history.
 //!
-//! `disk`, `platter` and `calls` are the disk, `clock` the clocks, `world`, `submissions`,
-//! `command_line` and `workload` the histories, `oracle` and `aftermath` what is checked. The other files are tests of
-//! one kind of claim each.
+//! `disk`, `platter` and `calls` are the disk, `clock` the clocks; `world`, `submissions`,
+//! `command_line` and `workload` the histories, `steps` the scripted ones; `oracle` and `aftermath`
+//! what is checked. The other files are tests of one kind of claim each.
 
 mod aftermath;
 mod calls;

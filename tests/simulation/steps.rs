@@ -1,4 +1,5 @@
-//! The steps that scripted histories are made of. Server 0 owns the queue unless another was elected.
+//! The steps that scripted histories are made of. Server 0 owns the queue unless another was
+//! elected.
 
 use crate::command_line::Handling;
 use crate::disk::{Fate, Process, Sabotage, Survival};

@@ -1,11 +1,13 @@
 //! Two servers and a person at the shell on one queue: who delivers, what each sees of the others,
 //! and what one does between any two operations of another.
 
+use nexus::base::MessageId;
+
 use crate::command_line::Handling;
 use crate::disk::Survival;
 use crate::steps::*;
 use crate::traced;
-use crate::world::{Server, World};
+use crate::world::{COMMAND_LINE, Server, World};
 
 /// Lets something happen in a fresh world for each of so many operations.
 fn at_each_operation(operations: u64, happening: impl Fn(&mut World, u64)) {
@@ -78,6 +80,24 @@ fn a_dead_letter_handled_between_any_two_operations_of_the_owner_stays_handled()
             world.cut_power(Survival::Nothing);
         });
     }
+}
+
+#[test]
+fn a_list_that_is_read_while_the_owner_applies_marks_shows_what_is_not_handled() {
+    at_each_operation(30, |world, at| {
+        submit(world);
+        submit(world);
+        fail_for_good(world);
+        fail_for_good(world);
+        assert!(world.handle(MessageId::FIRST, Handling::Discard));
+        let owned = std::mem::replace(&mut world.servers[0], Server::Down);
+        let Server::Owns(mut owner, _) = owned else { panic!("not the owner") };
+        let now = world.clock.now();
+        let drain = move || assert!(owner.poll(now).unwrap());
+        world.disk.intrude(COMMAND_LINE, at, Box::new(drain));
+        assert_eq!(world.dead(), [2]);
+        drop(world.disk.take_intruder());
+    });
 }
 
 #[test]
