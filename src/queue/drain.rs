@@ -86,9 +86,10 @@ impl Owner {
         self.unsynced_since = None;
         self.unsynced_count = 0;
         let fault = |error| QueueError::io("empty", &self.appender.paths.retry, &error);
-        self.retry.file.set_len(0).map_err(fault)?;
-        // Even if the sync fails: a record appended behind what is gone would leave a hole.
+        // Even if this fails: a record appended behind what is gone would leave a hole. Over what is
+        // still there it does no harm: all of that is done.
         self.retry.end = 0;
+        self.retry.file.set_len(0).map_err(fault)?;
         self.retry.file.sync().map_err(fault)?;
         self.appender.empty(&held)?;
         drop(held);

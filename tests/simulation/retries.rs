@@ -1,7 +1,7 @@
 //! Retries: due times over restarts and steps of the wall clock, attempts over crashes, and the
 //! schedule when it is compacted.
 
-use crate::disk::Survival;
+use crate::disk::{Fate, Survival};
 use crate::steps::*;
 use crate::world::{Outcome, Server, World};
 
@@ -162,4 +162,24 @@ fn compaction_keeps_what_is_done_behind_a_message_that_is_not_settled() {
     world.cut_power(Survival::Nothing);
     // The oracle knows that a retry which is done is done for good.
     world.finish();
+}
+
+#[test]
+fn a_drain_that_fails_at_any_operation_leaves_no_hole_in_the_schedule() {
+    for at in 0..120 {
+        let mut world = with_a_retry(at);
+        world.clock.pass(1000);
+        succeed(&mut world);
+        world.disk.plan(None, at % 60, Fate::Fails);
+        poll(&mut world);
+        world.disk.heal();
+        submit(&mut world);
+        fail(&mut world);
+        sync_checkpoint(&mut world);
+        world.cut_power(Survival::All);
+        world.reports.clear();
+        world.recover();
+        assert_eq!(world.reports, [], "operation {}", at % 60);
+        world.finish();
+    }
 }
