@@ -304,8 +304,9 @@ impl Oracle {
             let known = self.learn(id, &letter.payload);
             assert!(!known.handled || damaged, "id {id} was handled and is listed again");
             known.lineage = Some((letter.first_id, letter.replays));
-            known.dead |= synced;
-            known.ended |= synced;
+            if synced {
+                (known.due, known.ended, known.dead) = (None, true, true);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Retries: due times over restarts and steps of the wall clock, attempts over crashes, and the
 //! schedule when it is compacted.
 
-use crate::disk::{Fate, Survival};
+use crate::disk::{Fate, Faults, Survival};
 use crate::steps::*;
 use crate::world::{Outcome, Server, World};
 
@@ -99,6 +99,27 @@ fn crashes_are_not_charged_and_the_fifth_makes_it_a_dead_letter() {
     assert_eq!(world.deliveries, [1; 5]);
     assert_eq!(world.dead(), [1]);
     world.finish();
+}
+
+#[test]
+fn an_election_that_fails_counts_no_further_crash() {
+    for seed in 0..100 {
+        let mut world = small_world(seed);
+        submit(&mut world);
+        deliver(&mut world);
+        world.kill(0);
+        let failing_sync_of = Some("segment.log.retry");
+        world.disk.set_faults(Faults { failing_sync_of, ..Faults::default() });
+        for _ in 0..30 {
+            if world.owner().is_none() {
+                world.elect(0);
+            }
+        }
+        world.disk.heal();
+        succeed(&mut world);
+        assert_eq!(world.deliveries, [1, 1], "seed {seed}");
+        world.finish();
+    }
 }
 
 #[test]
