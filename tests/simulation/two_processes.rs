@@ -52,6 +52,16 @@ fn what_another_server_appended_is_delivered_after_the_next_poll_and_in_order() 
 }
 
 #[test]
+fn an_id_is_not_given_again_though_the_sequence_is_torn_and_the_log_was_drained_meanwhile() {
+    // The other server has seen nothing since its own first message.
+    let before = [submit_elsewhere, poll, fail_for_good, submit, succeed, poll, submit, succeed];
+    for step in [replay as Step, submit] {
+        let before = [&before as &[Step], &[poll]].concat();
+        dying_at_each_operation_of(&before, step, &[submit_elsewhere, poll, succeed]);
+    }
+}
+
+#[test]
 fn an_append_between_any_two_operations_of_the_owner_is_kept_or_refused() {
     for step in [submit as Step, fail, fail_for_good, poll, sync_checkpoint] {
         at_each_operation(60, |world, at| {
