@@ -86,8 +86,8 @@ impl Owner {
         self.unsynced_since = None;
         self.unsynced_count = 0;
         let fault = |error| QueueError::io("empty", &self.appender.paths.retry, &error);
-        // Even if this fails: a record appended behind what is gone would leave a hole. Over what is
-        // still there it does no harm: all of that is done.
+        // Even if this fails: a record appended behind what is gone would leave a hole. Over what
+        // is still there it does no harm: all of that is done.
         self.retry.end = 0;
         self.retry.file.set_len(0).map_err(fault)?;
         self.retry.file.sync().map_err(fault)?;

@@ -8,6 +8,7 @@ use nexus::store::record::RecordWriter;
 
 use crate::command_line::Handling;
 use crate::disk::{Sabotage, Survival};
+use crate::oracle::Oracle;
 use crate::traced;
 use crate::world::{Habits, Outcome, World};
 
@@ -299,6 +300,25 @@ fn the_next_id_is_found_again_without_its_file() {
     for bit in 0..8 * 28 {
         let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(after("segment.log.seq", flip), sound(), "bit {bit}");
+    }
+}
+
+#[test]
+fn the_next_id_is_above_every_one_that_any_file_still_names() {
+    let mut lost = vec!["segment.log", "segment.log.seq", "segment.log.ckpt"];
+    // The highest dead letter is 5, the highest mark 5, and the only retry is that of 2.
+    for (file, next) in [(None, 6), (Some("dlq.log"), 6), (Some("dlq.log.acked"), 3)] {
+        lost.extend(file);
+        let mut world = at_rest();
+        // Ids that no file names any more are given again.
+        world.oracle = Oracle::default();
+        world.oracle.damaged = true;
+        let dir = world.layout.queue(&world.queue).dir;
+        lost.iter().for_each(|file| world.disk.lose(&dir.join(file)));
+        world.recover();
+        assert!(world.submit(0));
+        world.work_off();
+        assert_eq!(world.deliveries, [next], "without {lost:?}");
     }
 }
 
