@@ -237,7 +237,7 @@ impl Owner {
     /// Whether a message of the log is settled already, or has its place in the schedule.
     fn is_passed_over(&mut self, id: MessageId) -> bool {
         let settled = id < self.min_id
-            || self.settled_early.remove(&id)
+            || self.settled_early.contains(&id)
             || self.last_id.is_some_and(|last| id <= last);
         if settled {
             self.last_id = self.last_id.max(Some(id));

@@ -87,9 +87,10 @@ impl Owner {
         self.unsynced_since = None;
         self.unsynced_count = 0;
         let fault = |error| QueueError::io("empty", &self.appender.paths.retry, &error);
-        self.retry.file.set_len(0).map_err(fault)?;
-        // Even if the sync fails: a record appended behind what is gone would leave a hole.
+        // Even if this fails: a record appended behind what is gone would leave a hole. Over what
+        // is still there it does no harm: all of that is done.
         self.retry.end = 0;
+        self.retry.file.set_len(0).map_err(fault)?;
         self.retry.file.sync().map_err(fault)?;
         self.appender.empty(&held)?;
         drop(held);
@@ -123,8 +124,9 @@ impl Owner {
             let is_kept =
                 |body: &[u8]| Fixed::read(body).is_none_or(|(f, _)| !marks.ids.contains(&f.id));
             let file = replace(disk.as_ref(), &paths.dlq, |new| copy_kept(old, end, new, &is_kept))
-                .map_err(|error| QueueError::io("rewrite", &paths.dlq, &error))?;
-            self.dlq = Tail { end: length(file.as_ref())?, file };
+                .and_then(|file| Ok((file.len()?, file)));
+            let (end, file) = file.map_err(|error| self.not_replaced("rewrite", old, &error))?;
+            self.dlq = Tail { end, file };
         }
         let cleared = marked.set_len(0).and_then(|()| marked.sync());
         cleared.map_err(|error| QueueError::io("clear", &paths.acked, &error))
@@ -141,12 +143,23 @@ impl Owner {
         self.checkpoint.write(Checkpoint { retry_len: 0, ..self.floor() })?;
         self.unsynced_since = Some(now.boot);
         self.sync_checkpoint(now, true)?;
+        self.settled_early = self.settled_early.split_off(&self.floor().id);
         let bytes = self.live_records();
-        let path = self.appender.paths.retry.clone();
-        let file = replace(self.appender.disk.as_ref(), &path, |new| new.write_all_at(&bytes, 0))
-            .map_err(|error| QueueError::io("compact", &path, &error))?;
+        let (disk, old) = (self.appender.disk.as_ref(), self.retry.file.as_ref());
+        let file = replace(disk, old.path(), |new| new.write_all_at(&bytes, 0))
+            .map_err(|error| self.not_replaced("compact", old, &error))?;
         self.retry = Tail { file, end: bytes.len() as u64 };
         Ok(())
+    }
+
+    /// The fault of a replacement that failed. If the path names the new file all the same, what
+    /// would be appended to the old one would be lost: the queue must be opened anew.
+    fn not_replaced(&self, tried: &str, old: &dyn DiskFile, error: &io::Error) -> QueueError {
+        let error = QueueError::io(tried, old.path(), error);
+        match old.is_still_at_its_path(self.appender.disk.as_ref()) {
+            Ok(true) => error,
+            Ok(false) | Err(_) => QueueError::poisoned(error.text),
+        }
     }
 
     /// The records that still say something: pending retries, those in flight, crashes, and what is

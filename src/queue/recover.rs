@@ -57,8 +57,10 @@ impl Owner {
         drop(lock);
         let (slots, in_flight) = Slots::take_over(held)?;
         let mut owner = recover(appender, slots, now)?;
-        owner.note_crashes(&in_flight)?;
+        // First, so that an election that fails from here on does not count the same crash again:
+        // one too few does no harm, one too many gives a sound message up.
         owner.slots.clear()?;
+        owner.note_crashes(&in_flight)?;
         Ok(Election::Won(Box::new(owner)))
     }
 

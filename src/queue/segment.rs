@@ -235,12 +235,11 @@ impl Appender {
         let len = self.cut_tail(&found, len)?;
         let from_frames = found.highest.map(MessageId::next);
         let from_sequence = sequence.map(|sequence| sequence.next_id);
-        let mut next_id = self.known.next_id.max(from_frames.unwrap_or(MessageId::FIRST));
-        next_id = match from_sequence {
-            Some(from_sequence) => next_id.max(from_sequence),
-            // Another process may have given ids that have left the log since.
-            None => next_id.max(self.first_free_id()?),
-        };
+        // Without `.seq`, ids that were given since this process last looked may be in the other
+        // files only: the log may have been emptied meanwhile.
+        let from_others = if sequence.is_none() { Some(self.first_free_id()?) } else { None };
+        let found_ids = [from_frames, from_sequence, from_others].into_iter().flatten();
+        let next_id = found_ids.fold(self.known.next_id, MessageId::max);
         self.known = Known { end: found.end, file_len: len, next_id, sequence };
         Ok(())
     }

@@ -14,7 +14,7 @@ use nexus::queue::{
 };
 use nexus::store::scan::{Item, Scanner};
 
-use crate::disk::SimDisk;
+use crate::disk::{Fate, SimDisk, Survival};
 
 const SERVER: usize = 0;
 const CLI: usize = 2;
@@ -144,11 +144,11 @@ impl Case {
 
     /// A repair that dies in one of its operations, unless it comes to its end before.
     fn die_in_a_repair(&self) {
-        self.disk.doom(CLI, self.roll(120) as u64);
+        self.disk.plan(Some(CLI), self.roll(120) as u64, Fate::IsTheLast);
         let died = repair(&self.disk_of(CLI), &self.layout, &self.queue).is_err();
-        self.disk.doom(99, 0);
+        self.disk.heal();
         if died && self.roll(2) == 0 {
-            self.disk.cut_power(0..3);
+            self.disk.cut_power(0..3, Survival::Any);
         }
         (0..3).for_each(|process| self.disk.revive(process));
     }
