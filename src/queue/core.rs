@@ -19,7 +19,7 @@ use crate::queue::checkpoint::{Checkpoint, CheckpointFile};
 use crate::queue::corrupt;
 use crate::queue::error::{QueueError, Report};
 use crate::queue::lock::LockFile;
-use crate::queue::message::{KIND_MESSAGE, Message, NewMessage, Receipt};
+use crate::queue::message::{KIND_MESSAGE, Message, NewMessage, Receipt, read_message};
 use crate::queue::retry::{Crashed, Scheduled};
 use crate::queue::schedule::{Moment, Schedule};
 use crate::queue::segment::Appender;
@@ -27,7 +27,6 @@ use crate::queue::settle::Pending;
 use crate::queue::slots::Slots;
 use crate::queue::space::Space;
 use crate::queue::verdict::{self, Settled};
-use crate::store::frame;
 use crate::store::scan::{Item, Scanner};
 
 /// A message that is handed out to be run.
@@ -393,31 +392,5 @@ impl Owner {
             len,
             text: corrupt::describe("bytes of the log do not verify and are not delivered", kept),
         });
-    }
-}
-
-/// The message of this id whose frame begins at `offset`; `None` when there is none that verifies.
-pub(crate) fn read_message(
-    file: &dyn DiskFile,
-    offset: u64,
-    id: MessageId,
-) -> Result<Option<Message>, QueueError> {
-    let fault = |error| QueueError::io("read", file.path(), &error);
-    let mut header = [0; frame::HEADER_LEN];
-    let read = file.read_full_at(&mut header, offset).map_err(fault)?;
-    let Some(len) = frame::announced_len(&header).filter(|_| read == header.len()) else {
-        return Ok(None);
-    };
-    let file_len = file.len().map_err(fault)?;
-    if offset.checked_add(len).is_none_or(|end| end > file_len) {
-        return Ok(None);
-    }
-    let mut bytes = vec![0; len as usize];
-    let read = file.read_full_at(&mut bytes, offset).map_err(fault)?;
-    match frame::decode(&bytes[..read]) {
-        Ok(frame) if frame.kind == KIND_MESSAGE => {
-            Ok(Message::decode(frame.body).filter(|message| message.id == id))
-        }
-        _ => Ok(None),
     }
 }

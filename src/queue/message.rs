@@ -13,6 +13,8 @@
 //! | ..     | payload        | JSON, byte for byte as submitted                                 |
 
 use crate::base::{CorrelationId, MessageId, Timestamp};
+use crate::disk::DiskFile;
+use crate::queue::error::QueueError;
 use crate::store::frame;
 
 /// The kind of a frame that holds a message.
@@ -144,6 +146,32 @@ impl Message {
             correlation_id: CorrelationId::parse(correlation_id).ok()?,
             payload: payload.to_vec(),
         })
+    }
+}
+
+/// The message of this id whose frame begins at `offset`; `None` when there is none that verifies.
+pub(crate) fn read_message(
+    file: &dyn DiskFile,
+    offset: u64,
+    id: MessageId,
+) -> Result<Option<Message>, QueueError> {
+    let fault = |error| QueueError::io("read", file.path(), &error);
+    let mut header = [0; frame::HEADER_LEN];
+    let read = file.read_full_at(&mut header, offset).map_err(fault)?;
+    let Some(len) = frame::announced_len(&header).filter(|_| read == header.len()) else {
+        return Ok(None);
+    };
+    let file_len = file.len().map_err(fault)?;
+    if offset.checked_add(len).is_none_or(|end| end > file_len) {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; len as usize];
+    let read = file.read_full_at(&mut bytes, offset).map_err(fault)?;
+    match frame::decode(&bytes[..read]) {
+        Ok(frame) if frame.kind == KIND_MESSAGE => {
+            Ok(Message::decode(frame.body).filter(|message| message.id == id))
+        }
+        _ => Ok(None),
     }
 }
 

@@ -18,10 +18,11 @@ use crate::base::limits::{LOCK_DEADLINE, RECLAIM_CHUNK};
 use crate::disk::{DiskFile, Open};
 use crate::queue::acked;
 use crate::queue::checkpoint::{Checkpoint, CheckpointFile};
-use crate::queue::core::{Owner, Tail, read_message};
+use crate::queue::core::{Owner, Tail};
 use crate::queue::dlq::{self, Index};
 use crate::queue::error::{FaultKind, QueueError, Report};
 use crate::queue::lock::LockFile;
+use crate::queue::message::read_message;
 use crate::queue::retry::{self, Crashed, Loaded, Record};
 use crate::queue::schedule::{Moment, Schedule};
 use crate::queue::segment::{Appender, rewrite};
@@ -55,6 +56,7 @@ impl Owner {
         appender.check_identity()?;
         appender.refresh(&lock)?;
         drop(lock);
+        appender.set_owned();
         let (slots, in_flight) = Slots::take_over(held)?;
         let mut owner = recover(appender, slots, now)?;
         // First, so that an election that fails from here on does not count the same crash again:

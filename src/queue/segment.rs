@@ -22,6 +22,7 @@ use crate::queue::corrupt;
 use crate::queue::error::{QueueError, Report};
 use crate::queue::layout::{Layout, QueuePaths};
 use crate::queue::lock::{Held, LockFile};
+use crate::queue::message::read_message;
 use crate::queue::message::{Fixed, KIND_MESSAGE, NewMessage, Receipt};
 use crate::queue::sequence::Sequence;
 use crate::queue::{acked, checkpoint, dlq, retry};
@@ -50,6 +51,8 @@ pub struct Appender {
     append_lock: LockFile,
     known: Known,
     poisoned: Option<String>,
+    /// Whether this process delivers the queue: then nobody else empties the log.
+    owned: bool,
     reports: Vec<Report>,
     buffer: Vec<u8>,
 }
@@ -64,6 +67,8 @@ struct Known {
     next_id: MessageId,
     /// What `.seq` said; `None` when it was not valid.
     sequence: Option<Sequence>,
+    /// The last message: where it begins and its id.
+    last: Option<(u64, MessageId)>,
 }
 
 /// Where the frames end, as found by reading.
@@ -71,6 +76,7 @@ struct Known {
 struct Found {
     end: u64,
     highest: Option<MessageId>,
+    last: Option<(u64, MessageId)>,
     /// Whether the first thing read was no frame.
     begins_damaged: bool,
     /// What does not verify behind the last frame.
@@ -96,7 +102,14 @@ impl Appender {
             segment: open(&paths.segment)?,
             sequence: open(&paths.sequence)?,
             append_lock: LockFile::new(Arc::clone(&disk), &paths.append_lock),
-            known: Known { end: 0, file_len: 0, next_id: MessageId::FIRST, sequence: None },
+            known: Known {
+                end: 0,
+                file_len: 0,
+                next_id: MessageId::FIRST,
+                sequence: None,
+                last: None,
+            },
+            owned: false,
             queue: queue.clone(),
             disk,
             paths,
@@ -147,6 +160,8 @@ impl Appender {
         sequence.write(self.sequence.as_ref())?;
         self.known.sequence = Some(sequence);
         self.write_batch()?;
+        let last = receipts.last().map(|receipt| (receipt.offset, receipt.id));
+        self.known.last = last.or(self.known.last);
         Ok(receipts)
     }
 
@@ -230,6 +245,7 @@ impl Appender {
         if seen && len == self.known.file_len {
             return Ok(());
         }
+        self.check_last()?;
         let (from, found) = self.find_frames(sequence, len)?;
         self.rewrite(from, found.end)?;
         let len = self.cut_tail(&found, len)?;
@@ -240,8 +256,30 @@ impl Appender {
         let from_others = if sequence.is_none() { Some(self.first_free_id()?) } else { None };
         let found_ids = [from_frames, from_sequence, from_others].into_iter().flatten();
         let next_id = found_ids.fold(self.known.next_id, MessageId::max);
-        self.known = Known { end: found.end, file_len: len, next_id, sequence };
+        let last = found.last.or(self.known.last);
+        self.known = Known { end: found.end, file_len: len, next_id, sequence, last };
         Ok(())
+    }
+
+    /// Poisons an owner's appender when the last message that it knew of is gone: it was damaged,
+    /// and another process has cut it off and appended in its place, behind where the owner has
+    /// read to. Recovery finds what is there.
+    fn check_last(&mut self) -> Result<(), QueueError> {
+        let Some((offset, id)) = self.known.last.filter(|_| self.owned) else { return Ok(()) };
+        if read_message(self.segment.as_ref(), offset, id)?.is_some() {
+            return Ok(());
+        }
+        let text = format!(
+            "message {id} at offset {offset} of {} is damaged, and the log was changed behind it",
+            self.paths.segment.display()
+        );
+        self.poisoned = Some(text.clone());
+        Err(QueueError::poisoned(text))
+    }
+
+    /// From here on this process delivers the queue.
+    pub(crate) fn set_owned(&mut self) {
+        self.owned = true;
     }
 
     /// Reads the frames from where the log is known to be synced; from its start where that is not
@@ -273,6 +311,7 @@ impl Appender {
                     if frame.kind == KIND_MESSAGE {
                         let id = Fixed::read(frame.body).map(|(fixed, _)| fixed.id);
                         found.highest = found.highest.max(id);
+                        found.last = id.map(|id| (offset, id));
                     }
                 }
                 // Zeros may be space that was given back.
@@ -357,6 +396,7 @@ impl Appender {
             return Err(QueueError::poisoned(error.text));
         }
         self.known.end = 0;
+        self.known.last = None;
         self.known.file_len = 0;
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::command_line::Handling;
 use crate::disk::Survival;
 use crate::steps::*;
 use crate::traced;
-use crate::world::{COMMAND_LINE, Server, World};
+use crate::world::{COMMAND_LINE, Outcome, Server, World};
 
 /// Lets something happen in a fresh world for each of so many operations.
 fn at_each_operation(operations: u64, happening: impl Fn(&mut World, u64)) {
@@ -134,4 +134,31 @@ fn a_process_whose_log_was_replaced_under_it_refuses() {
     assert!(!world.submit(0), "it was written into a file that nobody can find");
     assert!(matches!(world.servers[0], Server::Down));
     world.finish();
+}
+
+#[test]
+fn a_message_is_delivered_though_it_took_the_place_of_one_that_the_owner_had_passed() {
+    // The last message is settled and stays in the log, for another waits to be tried again. It
+    // rots, and the other server, opening the log, takes it for a torn end.
+    let mut world = small_world(3);
+    submit(&mut world);
+    submit(&mut world);
+    deliver(&mut world);
+    end_all(&mut world, Outcome::Fails);
+    succeed(&mut world);
+    assert_eq!(world.deliveries, [1, 2]);
+    let log = world.layout.queue(&world.queue).segment;
+    world.disk.tamper(&log, |bytes| {
+        let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        bytes[last] ^= 1;
+    });
+    submit_elsewhere(&mut world);
+    poll(&mut world);
+    // The first message's retry, then a drain.
+    world.clock.pass(2500);
+    (0..3).for_each(|_| succeed(&mut world));
+    poll(&mut world);
+    world.oracle.damaged = true;
+    world.finish();
+    assert!(world.deliveries.contains(&3), "not delivered: {:?}", world.deliveries);
 }

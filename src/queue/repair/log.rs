@@ -9,9 +9,9 @@ use std::io;
 
 use crate::base::MessageId;
 use crate::disk::{DiskFile, Open};
-use crate::queue::core::read_message;
 use crate::queue::error::QueueError;
 use crate::queue::inspect::{Standing, Standings};
+use crate::queue::message::read_message;
 use crate::queue::message::{KIND_MESSAGE, Message, NewMessage, Origin};
 use crate::queue::repair::Repair;
 use crate::queue::repair::dead_letters::copy_ranges;

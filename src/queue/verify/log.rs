@@ -2,11 +2,11 @@
 
 use crate::base::MessageId;
 use crate::disk::{DiskFile, Open};
-use crate::queue::core::read_message;
 use crate::queue::dlq::open_existing;
 use crate::queue::error::QueueError;
 use crate::queue::finding::{Finding, Findings};
 use crate::queue::inspect::Worker;
+use crate::queue::message::read_message;
 use crate::queue::message::{KIND_MESSAGE, Message};
 use crate::queue::space::is_given_back;
 use crate::queue::verify::state::State;
