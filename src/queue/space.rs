@@ -1,10 +1,10 @@
 //! Giving space back to the file system while a queue never drains.
 //!
-//! What is settled by the last *synced* checkpoint, and is no message that a retry needs, is punched
-//! out of `segment.log`: from the end of one frame to the beginning of another, at least a megabyte
-//! at a time, so that a hole reads as zeros between two sound frames. Offsets stay true. The last
-//! settled frame always stays, so that whoever opens the log afresh finds a sound frame behind the
-//! zeros and does not take them for its end.
+//! What is settled by the last *synced* checkpoint, and is no message that a retry needs, is
+//! punched out of `segment.log`: from the end of one frame to the beginning of another, at least a
+//! megabyte at a time, so that a hole reads as zeros between two sound frames. Offsets stay true.
+//! The last settled frame always stays, so that whoever opens the log afresh finds a sound frame
+//! behind the zeros and does not take them for its end.
 //!
 //! A hole need not be durable: what a power cut brings back is settled, and its ids say so.
 

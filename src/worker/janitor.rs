@@ -3,8 +3,9 @@
 //!
 //! Every 500 ms it reads `queues/wake`, tries the locks of the other servers (one that comes free
 //! had a holder that is dead: what it left is taken over), and tries again to place queues that had
-//! work and no place. Each minute it removes the files of queues that hold nothing. Parked queues cost nothing and are never forgotten. Not here: the wake file's
-//! bytes (`queue`), the queues themselves (`roster`).
+//! work and no place. Each minute it removes the files of queues that hold nothing. Parked queues
+//! cost nothing and are never forgotten. Not here: the wake file's bytes (`queue`), the queues
+//! themselves (`roster`).
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

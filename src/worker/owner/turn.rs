@@ -271,8 +271,8 @@ impl OwnerThread {
         self.due.start = now.boot + FAULT_RETRY_DELAY;
     }
 
-    /// Sets a delivery aside, in the order of the ids. It is in flight to the queue, and no crash is
-    /// blamed on it.
+    /// Sets a delivery aside, in the order of the ids. It is in flight to the queue, and no crash
+    /// is blamed on it.
     fn put_back(&mut self, job: Job) {
         if let Some(files) = self.tenure.owned() {
             files.set_aside(job.delivery.message.id);
