@@ -6,3 +6,4 @@ mod repair;
 mod sample;
 mod space;
 mod verify;
+mod worked_example;
