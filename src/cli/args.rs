@@ -99,11 +99,23 @@ impl DbArgs {
     }
 }
 
+/// An address to listen on; `localhost` is this machine's own.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numeric.parse().map_err(|_| {
+        "expected an IP address and a port from 0 to 65535, such as 127.0.0.1:9090 or [::1]:9090"
+            .to_owned()
+    })
+}
+
 /// `nexus serve`. Every flag can be set by the environment too.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   nexus serve --dev tests/flows/*.md
-  nexus serve --db /var/lib/nexus/registry.db --listen 0.0.0.0:9090")]
+  nexus serve --dev --db /var/lib/nexus/registry.db --listen 127.0.0.1:9191")]
 pub struct ServeArgs {
     /// Flows to publish before serving
     #[arg(value_name = "FILE")]
@@ -119,7 +131,8 @@ pub struct ServeArgs {
         value_name = "ADDRESS:PORT",
         env = "NEXUS_LISTEN",
         hide_env_values = true,
-        default_value = "127.0.0.1:9090"
+        default_value = "127.0.0.1:9090",
+        value_parser = address
     )]
     pub listen: SocketAddr,
 
@@ -433,67 +446,4 @@ fn parse_id(text: &str) -> Result<MessageId, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(line: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(line.split(' ')).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn the_definitions_are_sound() {
-        command().debug_assert();
-    }
-
-    #[test]
-    fn an_id_is_a_whole_number_from_1() {
-        assert_eq!(parse_id("7").unwrap().get(), 7);
-        assert_eq!(parse_id("18446744073709551615").unwrap().get(), u64::MAX);
-        for bad in ["0", "-1", "18446744073709551616", "7abc", "+7", "", " 7", "7.0", "0x7", "٧"] {
-            let text = parse_id(bad).unwrap_err();
-            assert!(text.contains("whole number from 1"), "{bad:?}: {text}");
-        }
-        let line = "nexus dlq discard --tenant acme --flow x --id -1";
-        let text = parse(line).unwrap_err();
-        assert!(text.contains("invalid value '-1'") && text.contains("from 1 to"), "{text}");
-    }
-
-    #[test]
-    fn replay_and_discard_need_all_three() {
-        for missing in ["--flow x --id 7", "--tenant a --id 7", "--tenant a --flow x"] {
-            for verb in ["replay", "discard"] {
-                let text = parse(&format!("nexus dlq {verb} {missing}")).unwrap_err();
-                assert!(text.contains("required"), "{text}");
-            }
-        }
-    }
-
-    #[test]
-    fn serve_has_the_documented_defaults() {
-        let Command::Serve(args) = parse("nexus serve").unwrap().command else { panic!() };
-        assert_eq!(args.listen.to_string(), "127.0.0.1:9090");
-        assert!((2..=64).contains(&args.acceptors()));
-        assert_eq!((args.max_connections, args.max_queues), (10_000, 4096));
-        assert_eq!(args.max_message_bytes, 1 << 20);
-        assert_eq!(args.grace(), Duration::from_secs(25));
-        assert_eq!((args.resume, args.log_format, args.dev), (Resume::AtStart, None, false));
-        assert!(args.files.is_empty());
-    }
-
-    #[test]
-    fn what_is_past_a_bound_is_refused_with_the_bound() {
-        for (flag, bound) in [
-            ("--max-message-bytes 67108865", "67108864"),
-            ("--max-message-bytes 0", "1..="),
-            ("--acceptors 0", "1..="),
-            ("--acceptors 65", "64"),
-            ("--max-connections 1000001", "1000000"),
-            ("--max-queues 9999999", "1048576"),
-            ("--grace 3601", "3600"),
-        ] {
-            let text = parse(&format!("nexus serve {flag}")).unwrap_err();
-            assert!(text.contains(bound), "{text}");
-        }
-        assert!(parse("nexus serve --max-message-bytes 67108864").is_ok());
-    }
-}
+mod tests;

@@ -28,6 +28,7 @@ pub(crate) fn check(
         }
     }
     repeated_effects(steps, problems);
+    late_conditions(steps, problems);
     fault_handler(steps, problems);
 }
 
@@ -133,6 +134,18 @@ fn repeated_effects(steps: &[Declared], problems: &mut Problems<'_>) {
             ),
             "there are no transactions across steps; hand over with queue_publish, or make both \
              calls safe to repeat",
+        );
+    }
+}
+
+/// A condition in a step that has an effect does not guard the effect.
+fn late_conditions(steps: &[Declared], problems: &mut Problems<'_>) {
+    for step in steps.iter().filter(|step| !step.fault && !step.effects.is_empty()) {
+        let Some(at) = step.condition else { continue };
+        problems.warning(
+            at,
+            format!("the effects of '{}' run before this condition is looked at", step.step.name),
+            "to keep messages from them, put the condition into a step of its own before this one",
         );
     }
 }

@@ -47,8 +47,13 @@ impl Format {
 /// # Errors
 /// 400 with line and column and what was expected.
 pub(super) fn validate_json(body: &[u8]) -> Result<(), HttpError> {
-    json::validate(body)
-        .map_err(|error| HttpError::Malformed(format!("the body is not JSON: {error}")))
+    json::validate(body).map_err(|error| {
+        let hint = match body.trim_ascii_start().first() {
+            Some(b'<') => "; XML is taken with Content-Type: application/xml",
+            _ => "",
+        };
+        HttpError::Malformed(format!("the body is not JSON: {error}{hint}"))
+    })
 }
 
 /// XML as the JSON that is stored. Escapes can make it longer than it came; no message is longer

@@ -5,7 +5,8 @@
 //! with the parts before it stopped.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,13 +38,16 @@ pub struct Server {
     pub(super) grace: Duration,
 }
 
-/// Refuses settings that must not be served and a state directory that cannot be written; makes the
-/// directory where it is missing. To be called before anything is published into it.
+/// Refuses settings that must not be served, an address that cannot be listened on and a state
+/// directory that cannot be written; makes the directory where it is missing. To be called before
+/// anything is published into it.
 ///
 /// # Errors
 /// A text that names the flag, or the directory with its owner and mode.
 pub fn check(config: &ServerConfig) -> Result<(), StartError> {
     config.check()?;
+    // Only tried: what another process takes from here on is found when the door opens.
+    TcpListener::bind(config.listen).map_err(|why| cannot_listen(config, &why))?;
     let dir = state_dir(&config.registry);
     let disk = RealDisk::new(&dir);
     let probe = dir.join("probe.tmp");
@@ -51,6 +55,14 @@ pub fn check(config: &ServerConfig) -> Result<(), StartError> {
         .and_then(|()| disk.open(&probe, Open::Create).map(drop))
         .and_then(|()| disk.remove(&probe))
         .map_err(|error| StartError::StateDirectory(unwritable(&dir, &error)))
+}
+
+fn cannot_listen(config: &ServerConfig, why: &io::Error) -> StartError {
+    let hint = match why.kind() {
+        io::ErrorKind::AddrInUse => "; another address is taken with --listen ADDRESS:PORT",
+        _ => "",
+    };
+    StartError::part("listening", format!("{}: {why}{hint}", config.listen))
 }
 
 /// Starts a server, serves until a signal says to stop, and stops it.
@@ -99,7 +111,7 @@ impl Server {
                 janitor.stop();
                 // What is in flight is given back at once: nothing was promised to anybody yet.
                 let _ = roster.close();
-                return Err(StartError::part("listening", format!("{}: {why}", config.listen)));
+                return Err(cannot_listen(config, &why));
             }
         };
         let journal = Arc::clone(&around.journal);
@@ -188,25 +200,37 @@ fn greet(config: &ServerConfig, address: SocketAddr) {
              connect, and /dev/echo, /dev/status/503 and /dev/flaky?fail=2 are a sample downstream"
         );
     }
-    let flow = Registry::open(&config.registry)
+    let names = Registry::open(&config.registry)
         .and_then(|registry| registry.gates())
-        .ok()
-        .and_then(|gates| gates.into_iter().map(|(queue, _)| queue).min());
-    let path = match flow {
-        Some(queue) => format!("{}/{}", queue.tenant, queue.flow),
-        None => "TENANT/FLOW".to_owned(),
-    };
+        .map(|gates| gates.into_iter().map(|(queue, _)| queue.to_string()).collect())
+        .unwrap_or_default();
     eprintln!(
-        "nexus: try: curl -i http://{address}/flows/{path}/enqueue \
-         -H 'Content-Type: application/json' -d '{{\"orderId\":\"A-1\",\"total\":42}}'"
+        "nexus: try: curl -i http://{address}/flows/{}/enqueue -d '{{\"orderId\":\"A-1\"}}'",
+        example(names)
     );
+}
+
+/// The flow to try: the sample that takes any message, if it is there, else the first by name.
+fn example(names: Vec<String>) -> String {
+    const SAMPLE: &str = "acme/forward-order";
+    if names.iter().any(|name| name == SAMPLE) {
+        return SAMPLE.to_owned();
+    }
+    names.into_iter().min().unwrap_or_else(|| "TENANT/FLOW".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_flow_to_try_takes_any_message_if_the_sample_is_there() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(example(names(&["acme/accepted", "acme/forward-order"])), "acme/forward-order");
+        assert_eq!(example(names(&["b/x", "a/y"])), "a/y");
+        assert_eq!(example(Vec::new()), "TENANT/FLOW");
+    }
 
     #[test]
     fn a_directory_that_cannot_be_written_is_named_with_owner_and_mode() {
