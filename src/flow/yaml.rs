@@ -68,7 +68,12 @@ pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> Option<Vec
         Ok(raw) => raw,
         Err(error) => {
             let at = error.location().map_or(0, |location| reader.offset(&location));
-            problems.error(excerpt.place(at), syntax_fault(&error));
+            problems.error_with_help(
+                excerpt.place(at),
+                syntax_fault(&error),
+                "a value with `: `, `#`, `{`, `[` or `@` in it stands in quotes; a space follows \
+                 the colon of a key",
+            );
             return None;
         }
     };
@@ -88,7 +93,11 @@ pub(crate) fn read(excerpt: &Excerpt, problems: &mut Problems<'_>) -> Option<Vec
 fn syntax_fault(error: &Error) -> String {
     let text = error.without_snippet().render();
     let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
-    format!("this is not YAML: {}", first.trim_start_matches("error: "))
+    let reason = first.trim_start_matches("error: ");
+    // Its own place counts from the start of the excerpt, and its advice is for programmers.
+    let reason = reason.split(" at line ").next().unwrap_or(reason);
+    let reason = reason.split(", set ").next().unwrap_or(reason);
+    format!("this is not YAML: {reason}")
 }
 
 /// A value as the YAML parser gives it.

@@ -318,3 +318,29 @@ fn front_matter_that_nests_is_refused_before_it_takes_a_deep_stack() {
         assert!(found.iter().any(|problem| problem.contains("this is not YAML")), "{found:?}");
     }
 }
+
+#[test]
+fn a_condition_behind_an_effect_is_warned_of_and_one_before_it_is_not() {
+    let behind = "## Step: a\n\neffects: [http_egress]\nendpoint: http://127.0.0.1:1/\n\n\
+                  ```condition\n$.a\n```\n";
+    let found = problems(&flow("http_egress", behind));
+    assert!(
+        found[0].contains("warning: the effects of 'a' run before this condition"),
+        "{found:?}"
+    );
+    let before = "## Step: filter\n\n```condition\n$.a\n```\n\n## Step: call\n\n\
+                  effects: [http_egress]\nendpoint: http://127.0.0.1:1/\n";
+    assert_eq!(problems(&flow("http_egress", before)), [] as [String; 0]);
+}
+
+#[test]
+fn what_is_no_yaml_is_told_with_one_place_and_in_plain_words() {
+    let source = "---\nflow: a\nflow: b\n---\n\n## Step: a\n";
+    let problem = compile(source).problems.remove(0);
+    assert_eq!((problem.line, problem.column), (3, 1));
+    assert_eq!(problem.message, "this is not YAML: duplicate mapping key: flow");
+    let source = "---\ndescription: Orders: the big ones\n---\n\n## Step: a\n";
+    let problem = compile(source).problems.remove(0);
+    assert!(!problem.message.contains("line"), "{}", problem.message);
+    assert!(problem.help.unwrap().contains("in quotes"));
+}
