@@ -222,6 +222,9 @@ pub const MAX_CHUNK_EXTENSIONS: usize = 16 << 10;
 /// Bytes of the trailer of a chunked body.
 pub const MAX_TRAILER_BYTES: usize = 8 << 10;
 
+/// Bytes that all bodies together may take while they are arriving.
+pub const MAX_ARRIVING_BYTES: usize = 256 << 20;
+
 /// Bytes by which a body's memory grows ahead of what has arrived of it.
 pub const BODY_STEP: usize = 64 << 10;
 

@@ -1,10 +1,13 @@
 //! The body of a request: collected as it comes, and only under the ceiling of who asked for it.
 //!
+//! One that comes in pieces is counted among those that are arriving (`arrivals`).
+//!
 //! Promises: a length above the ceiling is refused unread; memory grows with what has arrived, not
 //! with what was announced; a body that ends early is never taken as whole. What has arrived behind
 //! the body is not used: it belongs to the next request.
 
 use crate::base::limits::{BODY_STEP, MAX_CHUNK_LINE, MAX_HEAD_BYTES, MAX_TRAILER_BYTES};
+use crate::http::arrivals::{Arrivals, Share};
 use crate::http::chunked::Decoder;
 use crate::http::error::HttpError;
 use crate::http::head::Framing;
@@ -17,6 +20,8 @@ const _: () = assert!(MAX_TRAILER_BYTES < MAX_HEAD_BYTES && MAX_CHUNK_LINE < MAX
 pub(super) struct Body {
     bytes: Vec<u8>,
     form: Form,
+    /// Its part of what all arriving bodies may take, once it is known to arrive in pieces.
+    share: Option<Share>,
 }
 
 #[derive(Debug)]
@@ -37,7 +42,7 @@ impl Body {
         let len = match framing {
             Framing::Chunked => {
                 let form = Form::Chunked(Decoder::new(ceiling));
-                return Ok(Body { bytes: Vec::new(), form });
+                return Ok(Body { bytes: Vec::new(), form, share: None });
             }
             Framing::Length(len) if len > ceiling => return Err(HttpError::BodyTooLong(ceiling)),
             Framing::Length(len) => {
@@ -45,14 +50,32 @@ impl Body {
             }
         };
         let bytes = Vec::with_capacity(len.min(here.saturating_add(BODY_STEP)));
-        Ok(Body { bytes, form: Form::Fixed(len) })
+        Ok(Body { bytes, form: Form::Fixed(len), share: None })
+    }
+
+    /// Counts it, from here on, among the bodies that are arriving.
+    ///
+    /// # Errors
+    /// 503 when they take too much together.
+    pub(super) fn count_in(&mut self, arrivals: &Arrivals) -> Result<(), HttpError> {
+        let share = self.share.get_or_insert_with(|| arrivals.share());
+        share.grow_to(self.bytes.capacity())
     }
 
     /// Takes what belongs to it; gives how many bytes that were.
     ///
     /// # Errors
-    /// 413 or 400 for chunks that are too long or broken. The body's end is not known then.
+    /// 413 or 400 for chunks that are too long or broken, 503 when all arriving bodies take too
+    /// much together. The body's end is not known then.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<usize, HttpError> {
+        let taken = self.collect(input)?;
+        if let Some(share) = &mut self.share {
+            share.grow_to(self.bytes.capacity())?;
+        }
+        Ok(taken)
+    }
+
+    fn collect(&mut self, input: &[u8]) -> Result<usize, HttpError> {
         match &mut self.form {
             Form::Fixed(len) => {
                 let here = input.len().min(*len - self.bytes.len());

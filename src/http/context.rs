@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::base::time::Clock;
+use crate::http::arrivals::Arrivals;
 use crate::http::capacity::Capacity;
 use crate::http::dev::Flaky;
 use crate::http::door::{Deadlines, Services};
@@ -21,6 +22,7 @@ pub(super) struct Context {
     /// The sample downstream, with `--dev` only.
     pub(super) dev: Option<Flaky>,
     pub(super) capacity: Capacity,
+    pub(super) arrivals: Arrivals,
     pub(super) stopping: AtomicBool,
 }
 

@@ -22,6 +22,7 @@ use crate::base::limits::{
 };
 use crate::base::random::Random;
 use crate::base::time::Clock;
+use crate::http::arrivals::Arrivals;
 use crate::http::capacity::Capacity;
 use crate::http::context::Context;
 use crate::http::dev::Flaky;
@@ -131,6 +132,7 @@ impl Door {
             access: if config.dev { Access::Everyone } else { Access::Keys },
             dev: config.dev.then(Flaky::default),
             capacity: Capacity::new(config.max_connections),
+            arrivals: Arrivals::default(),
             stopping: AtomicBool::new(false),
         });
         let count = config.acceptors.max(1);

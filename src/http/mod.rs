@@ -20,6 +20,7 @@
 //! The order in which a request is checked is promised to users (`nexus-http(7)`): a caller that
 //! the gate refuses is told so before a byte of its body is read.
 
+mod arrivals;
 mod body;
 mod capacity;
 mod chunked;

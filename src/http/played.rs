@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::http::arrivals::Arrivals;
 use crate::http::capacity::Capacity;
 use crate::http::connection::Connection;
 use crate::http::context::{Calendar, Context};
@@ -62,6 +63,7 @@ impl PlayedDoor {
             access: Access::Everyone,
             dev: Some(Flaky::default()),
             capacity: Capacity::new(1),
+            arrivals: Arrivals::default(),
             stopping: AtomicBool::new(false),
         };
         Ok(PlayedDoor { context, mailbox: Arc::new(Mailbox::new()?) })

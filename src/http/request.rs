@@ -69,6 +69,9 @@ impl Connection {
                 self.finish(task, manner, body, Next::Head, lens, scene)
             }
             Ok(here) => {
+                if let Err(error) = body.count_in(&scene.context.arrivals) {
+                    return self.answer_error(&error, manner, Next::Linger, len, scene);
+                }
                 // A client that waits for our word gets it now.
                 if head.expects_continue && ahead.is_empty() {
                     self.exchange.send(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec());

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::fakes::{Answer, FakeQueues, Mode, get, post, services};
 use crate::base::Timestamp;
-use crate::base::limits::MAX_HEAD_BYTES;
+use crate::base::limits::{MAX_ARRIVING_BYTES, MAX_HEAD_BYTES};
 use crate::http::Deadlines;
+use crate::http::arrivals::Arrivals;
 use crate::http::capacity::Capacity;
 use crate::http::connection::{Connection, State};
 use crate::http::context::{Context, Scene};
@@ -63,6 +64,7 @@ impl Machine {
             access: Access::Everyone,
             dev: None,
             capacity: Capacity::new(1),
+            arrivals: Arrivals::default(),
             stopping: AtomicBool::new(false),
         };
         let mailbox = Arc::new(Mailbox::new().unwrap());
@@ -264,4 +266,20 @@ fn a_door_that_stops_waits_for_answers_that_are_owed() {
     machine.step(Connection::progress);
     assert_eq!(machine.statuses(), [202]);
     assert!(machine.connection.is_over());
+}
+
+#[test]
+fn a_body_in_pieces_is_refused_while_all_that_arrive_take_too_much_together() {
+    let mut machine = Machine::open();
+    let mut others = machine.context.arrivals.share();
+    others.grow_to(MAX_ARRIVING_BYTES).unwrap();
+    let request = post("[1]");
+    machine.receive(&request[..request.len() - 1]);
+    assert_eq!(machine.statuses(), [503]);
+    assert!(machine.queues.payloads().is_empty());
+
+    let mut machine = Machine::open();
+    machine.receive(&request[..request.len() - 1]);
+    machine.receive("]");
+    assert_eq!(machine.statuses(), [202]);
 }
