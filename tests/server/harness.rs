@@ -145,7 +145,7 @@ impl Site {
     #[track_caller]
     pub fn serve_with(&self, args: &[&str]) -> Server {
         let mut command = self.nexus();
-        command.args(["serve", "--dev", "--listen", "127.0.0.1:0", "--acceptors", "128"]);
+        command.args(["serve", "--dev", "--listen", "127.0.0.1:0"]);
         Server::start(command.args(args))
     }
 
