@@ -1,9 +1,9 @@
 //! The machine's own file system.
 //!
 //! Promises: files are 0600 and directories 0700 whatever the umask; a symbolic link below the root
-//! is refused by name, and so is a file that belongs to neither the root directory's owner nor the
-//! superuser; what the superuser makes is given the root directory's owner. `sync` is `fdatasync`:
-//! data and length, not the times.
+//! is refused by name, and so is a file or directory that belongs to neither the root directory's
+//! owner nor the superuser; what the superuser makes is given the root directory's owner. `sync` is
+//! `fdatasync`: data and length, not the times.
 //!
 //! `len` and `identity` ask `statx` for what they need only: reading the times would make the next
 //! write dirty the inode, which costs a third of all syncs on a log that does not grow.
@@ -33,8 +33,9 @@ impl RealDisk {
         RealDisk { root: root.to_path_buf() }
     }
 
-    /// Refuses a symbolic link on the way from the root to a path, the path itself included.
-    fn refuse_links(&self, path: &Path) -> io::Result<()> {
+    /// Refuses a symbolic link, and a directory of somebody else, on the way from the root to a
+    /// path, the path itself included.
+    fn refuse_strange_way(&self, path: &Path) -> io::Result<()> {
         let Ok(below) = path.strip_prefix(&self.root) else { return Ok(()) };
         let mut at = self.root.clone();
         for part in below.components() {
@@ -46,6 +47,8 @@ impl RealDisk {
                 Ok(meta) if meta.file_type().is_symlink() => {
                     return Err(refused(&at, "is a symbolic link, which is not followed"));
                 }
+                // Whoever owns a directory can put another in the place of each file in it.
+                Ok(meta) if meta.is_dir() => self.refuse_foreign(&at, meta.uid())?,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                 Err(error) => return Err(error),
@@ -122,7 +125,7 @@ fn statx_identity(stat: &rustix::fs::Statx) -> Identity {
 
 impl Disk for RealDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
-        self.refuse_links(path)?;
+        self.refuse_strange_way(path)?;
         let file = self.open_file(path, how)?;
         let meta = file.metadata()?;
         if !meta.is_file() {
@@ -135,7 +138,7 @@ impl Disk for RealDisk {
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.refuse_links(path)?;
+        self.refuse_strange_way(path)?;
         let mut missing = Vec::new();
         for dir in path.ancestors() {
             match fs::metadata(dir) {
@@ -164,7 +167,7 @@ impl Disk for RealDisk {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.refuse_links(path)?;
+        self.refuse_strange_way(path)?;
         let mut entries = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -309,6 +312,31 @@ mod tests {
         assert!(error.to_string().contains("linked-dir"), "{error}");
         assert_eq!(fs::read(outside.join("file")).unwrap(), b"untouched");
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_refused_wherever_it_stands_below_the_root() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (_dir, disk, root) = disk();
+        let inner = root.join("queues/acme/a");
+        disk.create_dir_all(&inner).unwrap();
+        disk.open(&inner.join("f"), Open::Create).unwrap();
+        for foreign in ["queues", "queues/acme", "queues/acme/a"] {
+            let foreign = root.join(foreign);
+            std::os::unix::fs::chown(&foreign, Some(1234), None).unwrap();
+            let opened = disk.open(&inner.join("f"), Open::Read).err().unwrap();
+            let made = disk.create_dir_all(&inner.join("g")).unwrap_err();
+            let listed = disk.list(&inner).unwrap_err();
+            for error in [opened, made, listed] {
+                let text = error.to_string();
+                let told = format!("{} belongs to user 1234", foreign.display());
+                assert!(text.starts_with(&told), "{text}");
+            }
+            std::os::unix::fs::chown(&foreign, Some(0), None).unwrap();
+        }
+        disk.open(&inner.join("f"), Open::Read).unwrap();
     }
 
     #[test]

@@ -225,10 +225,12 @@ fn failed(step: &Step, text: String, kind: FailureKind) -> StepFailure {
     StepFailure { step: step.name.clone(), text, kind, status: None, retry_after: None }
 }
 
-/// What `Retry-After` asks for: seconds, or a date.
+/// What `Retry-After` asks for: seconds, or a date. Seconds that do not fit are the most that fit:
+/// a flow's longest delay is far below.
 fn retry_delay(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
-    if let Ok(seconds) = text.parse::<u32>() {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let seconds = text.parse().unwrap_or(u32::MAX);
         return Some(Duration::from_secs(u64::from(seconds)));
     }
     let date = Timestamp::from_http_date(text)?;

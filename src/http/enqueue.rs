@@ -42,7 +42,8 @@ impl Enqueue {
     ) -> Result<Enqueue, HttpError> {
         let flows = &*context.services.flows;
         let admitted = gate::admit(context.access, head.authorization, names, flows)?;
-        let ceiling = admitted.max_message_bytes.unwrap_or(context.max_message_bytes);
+        let servers = context.max_message_bytes;
+        let ceiling = admitted.max_message_bytes.map_or(servers, |flows| flows.min(servers));
         Ok(Enqueue { queue: admitted.queue, ceiling, format: Format::of(head) })
     }
 

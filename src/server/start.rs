@@ -141,6 +141,7 @@ fn surroundings(config: &ServerConfig) -> Surroundings {
         limits: Limits {
             max_queues: config.max_queues,
             max_waiting: (config.max_connections / 2).max(1),
+            max_message_bytes: config.max_message_bytes,
         },
     }
 }

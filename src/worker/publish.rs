@@ -9,7 +9,7 @@
 
 use crossbeam_channel::{RecvTimeoutError, Sender};
 
-use crate::base::limits::{MAX_MESSAGE_BYTES, PUBLISH_DEADLINE};
+use crate::base::limits::PUBLISH_DEADLINE;
 use crate::base::{CorrelationId, Name, QueueName};
 use crate::flow::{Publish, PublishError};
 use crate::queue::Receipt;
@@ -24,6 +24,8 @@ pub(super) struct QueuePublish<'a> {
     pub(super) registry: &'a RegistryReader,
     /// All queues.
     pub(super) queues: &'a dyn Submit,
+    /// The server's ceiling on one message, in bytes; a flow's own can only be lower.
+    pub(super) max_message_bytes: u64,
 }
 
 impl Publish for QueuePublish<'_> {
@@ -39,7 +41,8 @@ impl Publish for QueuePublish<'_> {
             Err(error) => return Err(fail(&format!("the registry cannot be read: {error}"))),
             Ok(None) => return Err(fail("no such flow in the registry")),
             Ok(Some(gate)) => {
-                let ceiling = gate.max_message_bytes.unwrap_or(MAX_MESSAGE_BYTES);
+                let servers = self.max_message_bytes;
+                let ceiling = gate.max_message_bytes.map_or(servers, |flows| flows.min(servers));
                 check_size(payload.len(), ceiling).map_err(|why| fail(&why))?;
             }
         }

@@ -283,8 +283,12 @@ impl Seat {
                 enqueued_at: message.enqueued_at,
             }),
         };
-        let publish =
-            QueuePublish { tenant: &self.queue.tenant, registry: reader, queues: &*self.queues };
+        let publish = QueuePublish {
+            tenant: &self.queue.tenant,
+            registry: reader,
+            queues: &*self.queues,
+            max_message_bytes: self.around.limits.max_message_bytes,
+        };
         let effects = Effects {
             egress: &self.around.egress,
             publish: &publish,

@@ -42,4 +42,6 @@ pub struct Limits {
     /// Submissions from the doors that may wait on one queue: at most half of the
     /// connections.
     pub max_waiting: usize,
+    /// Ceiling on one message in bytes (`--max-message-bytes`), for what flows publish too.
+    pub max_message_bytes: u64,
 }

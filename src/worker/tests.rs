@@ -38,7 +38,7 @@ fn surroundings(dir: &Path, max_queues: usize) -> Arc<Surroundings> {
         random: Arc::new(SystemRandom),
         egress: HttpEgress::new(),
         journal: Arc::new(Journal::new(Arc::new(SystemClock))),
-        limits: Limits { max_queues, max_waiting: 100 },
+        limits: Limits { max_queues, max_waiting: 100, max_message_bytes: 1 << 20 },
     })
 }
 

@@ -90,7 +90,7 @@ impl Site {
             random: Arc::new(SystemRandom),
             egress: HttpEgress::new(),
             journal: Arc::new(Journal::new(clock)),
-            limits: Limits { max_queues: 16, max_waiting: 4096 },
+            limits: Limits { max_queues: 16, max_waiting: 4096, max_message_bytes: 1 << 20 },
         };
         let site = Site { dir, disk, roster: Roster::new(Arc::new(around)) };
         pause(site.disk.as_ref(), &site.layout(), &bench_queue()).expect("paused");

@@ -68,6 +68,25 @@ fn publishing_to_a_flow_that_is_not_there_fails_the_step_before_anything_is_writ
 }
 
 #[test]
+fn publishing_is_refused_above_the_servers_ceiling_whatever_the_flow_allows() {
+    let front_matter = format!("effects: [queue_publish]\n{}", attempts(1));
+    for own in ["", "max_message_bytes: 5000"] {
+        let site = Site::with_flows(&[
+            &flow("build-task", &front_matter, BUILD_TASK),
+            &forward("order-fulfilment", "http://127.0.0.1:1/", own),
+        ]);
+        let server = site.serve_with(&["--max-message-bytes", "100"]);
+        server.accept("build-task", &format!("{{\"orderId\":\"{}\"}}", "A".repeat(80)));
+        let letter = site.wait_for_dead_letters(1).remove(0);
+        let error = letter["last_error"].as_str().unwrap();
+        assert!(error.contains("its ceiling is 100 (max_message_bytes)"), "{error}");
+        assert_eq!(len(&site.file("order-fulfilment", "segment.log")), 0);
+        let response = server.enqueue("order-fulfilment", &" ".repeat(101));
+        assert_eq!(response.status, 413, "{response:?}");
+    }
+}
+
+#[test]
 fn publishing_is_refused_without_a_place_for_the_target_queue() {
     let sink = Sink::always(200);
     let front_matter = format!("effects: [queue_publish]\n{}", attempts(1));

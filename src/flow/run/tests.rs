@@ -147,6 +147,9 @@ fn the_front_matter_says_what_is_not_retried_and_whether_retry_after_counts() {
     assert_eq!(after("404 x", "X: y"), (true, None));
     assert_eq!(after("503 x", "Retry-After: 7"), (false, seconds(7)));
     assert_eq!(after("429 x", "Retry-After: 3600"), (true, seconds(9)));
+    assert_eq!(after("503 x", "Retry-After: 4294967296"), (false, seconds(9)));
+    assert_eq!(after("503 x", "Retry-After: 99999999999999999999"), (false, seconds(9)));
+    assert_eq!(after("503 x", "Retry-After: -7"), (false, None));
     assert_eq!(after("500 x", "Retry-After: 7"), (false, None));
     assert_eq!(after("503 x", "Retry-After: soon"), (false, None));
     assert_eq!(after("503 x", "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT"), (false, seconds(0)));

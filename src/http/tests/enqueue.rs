@@ -128,10 +128,12 @@ fn the_ceiling_is_the_flows_or_the_servers_and_holds_at_both_edges() {
     let long = "1".repeat(usize::try_from(CEILING).unwrap());
     assert_eq!(door.connect().ask(post(&long)).status, 202);
     assert_eq!(door.queues.payloads()[1].len(), long.len());
-    let too_long = post(&(long + "1"));
-    let answer = &door.all_answers_to(&too_long[..200])[0];
-    assert_eq!(answer.status, 413);
-    assert!(answer.body.contains(&CEILING.to_string()));
+    for flow in ["acme/forward-order", "acme/large"] {
+        let too_long = post_to(flow, "", &format!("{long}1"));
+        let answer = &door.all_answers_to(&too_long[..200])[0];
+        assert_eq!(answer.status, 413, "{flow}");
+        assert!(answer.body.contains(&CEILING.to_string()));
+    }
 }
 
 #[test]

@@ -114,6 +114,7 @@ impl Flows for FakeFlows {
     fn gate(&self, queue: &QueueName) -> Result<Option<FlowGate>, String> {
         match queue.to_string().as_str() {
             "acme/forward-order" => Ok(Some(FlowGate { version: 1, max_message_bytes: None })),
+            "acme/large" => Ok(Some(FlowGate { version: 1, max_message_bytes: Some(1 << 40) })),
             "acme/small" => Ok(Some(FlowGate { version: 1, max_message_bytes: Some(8) })),
             "acme/unreadable" => Err("database is locked".into()),
             _ => Ok(None),
