@@ -26,7 +26,7 @@ use crate::base::limits::{MAX_FLOW_STEPS, MAX_FLOW_TIMEOUT_MS, MAX_IN_FLIGHT, MA
 use crate::base::{Name, QueueName, RetryPolicy};
 use crate::flow::effect::http_call::{HttpCall, Method};
 use crate::flow::expression::{Expression, ExpressionError};
-use crate::flow::program::{Effect, Fence, Flow, Settings, StatusRange, Step};
+use crate::flow::program::{Effect, Fence, Flow, Settings, StatusRange, Step, named_steps};
 use crate::flow::rule::Rule;
 use crate::flow::template::{Template, TextTemplate};
 
@@ -117,12 +117,14 @@ impl Flow {
         if file.steps.is_empty() || file.steps.len() + file.fault.len() > MAX_FLOW_STEPS {
             return Err(wrong("it has no step, or too many"));
         }
+        let (steps, fault) = (steps(file.steps)?, steps(file.fault)?);
         Ok(Flow {
+            kept: named_steps(steps.iter().chain(&fault)),
             name: QueueName { tenant: file.tenant, flow: file.flow },
             description: file.description,
             settings: settings(file.queue, file.max_message_bytes, file.timeout_ms)?,
-            steps: steps(file.steps)?,
-            fault: steps(file.fault)?,
+            steps,
+            fault,
         })
     }
 

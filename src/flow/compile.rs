@@ -2,7 +2,7 @@
 
 use crate::base::limits::MAX_FLOW_SOURCE_BYTES;
 use crate::flow::problem::{Problem, Problems};
-use crate::flow::program::{Flow, Step};
+use crate::flow::program::{Flow, Step, named_steps};
 use crate::flow::step::Declared;
 use crate::flow::{check, front_matter, source, step};
 
@@ -44,6 +44,7 @@ pub fn compile(text: &str) -> Compilation {
         Some(name) if !problems.has_errors() => {
             let (fault, steps) = split(steps);
             Some(Flow {
+                kept: named_steps(steps.iter().chain(&fault)),
                 name,
                 description: front.description,
                 settings: front.settings,

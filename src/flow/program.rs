@@ -4,9 +4,11 @@
 //! and expressions have been read. Not here: making one (`compile`, `artifact`) and following it
 //! (`run`).
 
+use std::collections::BTreeSet;
+
 use crate::base::{Name, QueueName, RetryPolicy};
 use crate::flow::effect::http_call::HttpCall;
-use crate::flow::expression::Expression;
+use crate::flow::expression::{Expression, Reference, Target};
 use crate::flow::rule::Rule;
 use crate::flow::template::Template;
 
@@ -19,6 +21,34 @@ pub struct Flow {
     pub(crate) steps: Vec<Step>,
     /// The steps of the fault handler.
     pub(crate) fault: Vec<Step>,
+    /// The steps whose documents a later expression names: the only ones that a run keeps.
+    pub(crate) kept: BTreeSet<String>,
+}
+
+/// The steps that are named as `steps.NAME` in any of these.
+pub(crate) fn named_steps<'s>(steps: impl Iterator<Item = &'s Step>) -> BTreeSet<String> {
+    steps
+        .flat_map(Step::references)
+        .filter_map(|reference| match &reference.target {
+            Target::Step(name) => Some(name.clone()),
+            Target::Secret(_) | Target::Error | Target::Changing(_) => None,
+        })
+        .collect()
+}
+
+impl Step {
+    /// What its expressions and templates refer to.
+    fn references(&self) -> impl Iterator<Item = &Reference> {
+        let calls = self.effects.iter().filter_map(|effect| match effect {
+            Effect::HttpEgress(call) => Some(call),
+            Effect::QueuePublish(_) => None,
+        });
+        let outgoing = calls.flat_map(|call| {
+            let headers = call.headers.iter().flat_map(|(_, value)| value.references());
+            call.endpoint.references().iter().chain(headers)
+        });
+        outgoing.chain(self.fences.iter().flat_map(Fence::references))
+    }
 }
 
 /// The numbers of a flow's front matter, within the ranges of the page.
@@ -101,6 +131,18 @@ pub enum Fence {
     Validate(Vec<Rule>),
     /// Ends the run as filtered unless it holds.
     Condition(Expression),
+}
+
+impl Fence {
+    fn references(&self) -> Box<dyn Iterator<Item = &Reference> + '_> {
+        match self {
+            Fence::Ntd(template) => Box::new(template.references().iter()),
+            Fence::Condition(expression) => Box::new(expression.references().iter()),
+            Fence::Validate(rules) => {
+                Box::new(rules.iter().flat_map(|rule| rule.expression.references()))
+            }
+        }
+    }
 }
 
 impl Flow {

@@ -79,7 +79,7 @@ struct Run<'r, 'm> {
     deadline: Duration,
     message: Rc<Current<'m>>,
     document: Rc<Current<'m>>,
-    /// What each step that has run left as the current document.
+    /// What each step that has run, and is named later, left as the current document.
     left: Vec<(Name, Rc<Current<'m>>)>,
     /// What the fault handler handles.
     error: Option<StepFailure>,
@@ -91,7 +91,9 @@ impl<'r, 'm> Run<'r, 'm> {
             if let Ended::Filtered = self.step(step)? {
                 return Ok(Ended::Filtered);
             }
-            self.left.push((step.name.clone(), Rc::clone(&self.document)));
+            if self.flow.kept.contains(step.name.as_str()) {
+                self.left.push((step.name.clone(), Rc::clone(&self.document)));
+            }
         }
         Ok(Ended::Through)
     }

@@ -344,3 +344,13 @@ fn what_is_no_yaml_is_told_with_one_place_and_in_plain_words() {
     assert!(!problem.message.contains("line"), "{}", problem.message);
     assert!(problem.help.unwrap().contains("in quotes"));
 }
+
+#[test]
+fn a_run_keeps_the_documents_of_those_steps_alone_that_are_named_later() {
+    let body = "## Step: a\n```ntd\n1\n```\n## Step: b\n```ntd\n2\n```\n## Step: c\n```ntd\n3\n```\n\
+                ## Step: d\n```ntd\n{\"x\": {{ steps.a }}}\n```\n```validate\nsteps.b == 2 | \"x\"\n```\n";
+    let flow = compile(&flow("", body)).flow.unwrap();
+    let kept = |flow: &Flow| flow.kept.iter().cloned().collect::<Vec<_>>();
+    assert_eq!(kept(&flow), ["a", "b"]);
+    assert_eq!(kept(&Flow::from_artifact(&flow.to_artifact()).unwrap()), ["a", "b"]);
+}
