@@ -19,7 +19,7 @@ pub(super) enum Resolved {
         /// Its version, from 1.
         version: u32,
         /// The flow.
-        flow: Flow,
+        flow: Box<Flow>,
     },
     /// No such flow.
     Missing,
@@ -113,7 +113,7 @@ fn load(queue: &QueueName, latest: Latest) -> Resolved {
         // The registry's text names the flow and the version.
         Latest::Corrupt { text, .. } => Resolved::Corrupt(text),
         Latest::Version { version, artifact } => match Flow::from_artifact(&artifact) {
-            Ok(flow) => Resolved::Flow { version, flow },
+            Ok(flow) => Resolved::Flow { version, flow: Box::new(flow) },
             Err(error) => Resolved::Corrupt(format!("flow {queue}, version {version}: {error}")),
         },
     }
