@@ -73,7 +73,7 @@ pub struct Habits {
 
 impl Default for Habits {
     fn default() -> Habits {
-        Habits { failing: 5, batch: 4, padding: 900, concurrency: 8 }
+        Habits { failing: 5, batch: 4, padding: 550, concurrency: 8 }
     }
 }
 
