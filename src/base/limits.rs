@@ -151,8 +151,11 @@ pub const DEFAULT_MAX_CONNECTIONS: usize = 10_000;
 /// The highest number of connections that can be asked for.
 pub const MAX_CONNECTIONS: usize = 1_000_000;
 
-/// Descriptors that connections leave to files.
+/// Descriptors that are left to everything but connections and queues, where there are many.
 pub const FILE_DESCRIPTORS: u64 = 256;
+
+/// Descriptors that an active queue takes: its files, its locks, and its runner's registry.
+pub const DESCRIPTORS_PER_QUEUE: u64 = 12;
 
 /// Events that one wait of an acceptor thread brings at most.
 pub const READY_AT_ONCE: usize = 256;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
-use crate::base::limits::{CATALOG_POLL, FILE_DESCRIPTORS};
+use crate::base::limits::{CATALOG_POLL, DESCRIPTORS_PER_QUEUE, FILE_DESCRIPTORS};
 use crate::base::random::{Random, SystemRandom};
 use crate::base::time::{Clock, SystemClock};
 use crate::disk::{Disk, Open, RealDisk};
@@ -85,10 +85,11 @@ impl Server {
     pub fn start(config: &ServerConfig) -> Result<Server, StartError> {
         check(config)?;
         raise_open_files();
+        let descriptors = Descriptors::of_process(config.max_queues);
         Registry::create(&config.registry).map_err(|why| StartError::part("the registry", why))?;
         let catalog = Catalog::start(&config.registry, CATALOG_POLL)
             .map_err(|why| StartError::part("the registry", why))?;
-        let around = Arc::new(surroundings(config));
+        let around = Arc::new(surroundings(config, descriptors));
         let roster = Roster::new(Arc::clone(&around));
         let janitor =
             Janitor::start(Arc::clone(&around), Arc::clone(&roster), config.resume_at_start)
@@ -105,7 +106,7 @@ impl Server {
             clock: Arc::clone(&around.clock),
             random: Arc::clone(&around.random),
         };
-        let door = match Door::start(door_config(config), services) {
+        let door = match Door::start(door_config(config, descriptors), services) {
             Ok(door) => door,
             Err(why) => {
                 janitor.stop();
@@ -126,7 +127,7 @@ impl Server {
     }
 }
 
-fn surroundings(config: &ServerConfig) -> Surroundings {
+fn surroundings(config: &ServerConfig, descriptors: Descriptors) -> Surroundings {
     let dir = state_dir(&config.registry);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
@@ -139,18 +140,18 @@ fn surroundings(config: &ServerConfig) -> Surroundings {
         egress: HttpEgress::new(),
         journal: Arc::new(Journal::new(clock)),
         limits: Limits {
-            max_queues: config.max_queues,
+            max_queues: descriptors.queues,
             max_waiting: (config.max_connections / 2).max(1),
             max_message_bytes: config.max_message_bytes,
         },
     }
 }
 
-fn door_config(config: &ServerConfig) -> DoorConfig {
+fn door_config(config: &ServerConfig, descriptors: Descriptors) -> DoorConfig {
     DoorConfig {
         listen: config.listen,
         acceptors: config.acceptors,
-        max_connections: config.max_connections.min(descriptors_for_connections()),
+        max_connections: config.max_connections.min(descriptors.connections),
         max_message_bytes: config.max_message_bytes,
         dev: config.dev,
         deadlines: Deadlines::default(),
@@ -184,11 +185,35 @@ fn raise_open_files() {
     }
 }
 
-/// How many descriptors there are for connections: some are left to files.
-fn descriptors_for_connections() -> usize {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let left = usize::try_from(limit.saturating_sub(FILE_DESCRIPTORS)).unwrap_or(usize::MAX);
-    left.max(1)
+/// How the descriptors of a process are shared out: active queues get up to half of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Descriptors {
+    queues: usize,
+    connections: usize,
+}
+
+impl Descriptors {
+    /// Those of this process, for at most so many active queues.
+    fn of_process(max_queues: usize) -> Descriptors {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let shared = Descriptors::share(limit, max_queues);
+        if shared.queues < max_queues {
+            log::warn!(
+                "{limit} files can be open at once: at most {} queues are active, not {max_queues}",
+                shared.queues
+            );
+        }
+        shared
+    }
+
+    fn share(limit: u64, max_queues: usize) -> Descriptors {
+        let left = limit - FILE_DESCRIPTORS.min(limit / 4);
+        let room = usize::try_from(left / 2 / DESCRIPTORS_PER_QUEUE).unwrap_or(usize::MAX);
+        let queues = max_queues.min(room).max(1);
+        let taken = (queues as u64).saturating_mul(DESCRIPTORS_PER_QUEUE);
+        let connections = usize::try_from(left.saturating_sub(taken)).unwrap_or(usize::MAX);
+        Descriptors { queues, connections: connections.max(1) }
+    }
 }
 
 /// Tells the person who started it where it listens and what to try.
@@ -224,6 +249,21 @@ fn example(names: Vec<String>) -> String {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn descriptors_are_shared_so_that_neither_queues_nor_connections_run_out_of_them() {
+        for limit in [16, 64, 256, 1024, 20_000, 524_288, u64::MAX] {
+            for max_queues in [1, 4096, 1 << 20] {
+                let shared = Descriptors::share(limit, max_queues);
+                assert!(shared.queues >= 1 && shared.queues <= max_queues);
+                let queues = shared.queues as u64 * DESCRIPTORS_PER_QUEUE;
+                let taken = queues.saturating_add(shared.connections as u64);
+                assert!(limit < 64 || taken <= limit, "{limit}: {shared:?}");
+            }
+        }
+        assert_eq!(Descriptors::share(1024, 4096), Descriptors { queues: 32, connections: 384 });
+        assert_eq!(Descriptors::share(524_288, 4096).queues, 4096);
+    }
 
     #[test]
     fn the_flow_to_try_takes_any_message_if_the_sample_is_there() {
