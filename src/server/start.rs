@@ -85,10 +85,10 @@ impl Server {
     pub fn start(config: &ServerConfig) -> Result<Server, StartError> {
         check(config)?;
         raise_open_files();
-        let descriptors = Descriptors::of_process(config.max_queues);
         Registry::create(&config.registry).map_err(|why| StartError::part("the registry", why))?;
         let catalog = Catalog::start(&config.registry, CATALOG_POLL)
             .map_err(|why| StartError::part("the registry", why))?;
+        let descriptors = Descriptors::of_process(config.max_queues);
         let around = Arc::new(surroundings(config, descriptors));
         let roster = Roster::new(Arc::clone(&around));
         let janitor =
@@ -198,7 +198,7 @@ impl Descriptors {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let shared = Descriptors::share(limit, max_queues);
         if shared.queues < max_queues {
-            log::warn!(
+            log::info!(
                 "{limit} files can be open at once: at most {} queues are active, not {max_queues}",
                 shared.queues
             );
