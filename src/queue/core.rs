@@ -141,7 +141,7 @@ impl Owner {
         self.appender.append(batch, now)
     }
 
-    /// What to do next. A delivery is in flight from here until it is settled or given back.
+    /// What to do next. A delivery is in flight from here until it is settled.
     ///
     /// # Errors
     /// A file that cannot be read or written; nothing is lost, and the same call can be made again.
