@@ -360,11 +360,6 @@ impl Owner {
         reports
     }
 
-    /// The queue's name.
-    pub fn queue(&self) -> &crate::base::QueueName {
-        self.appender.queue()
-    }
-
     fn report_lost_retry(&mut self, retry: Scheduled) {
         self.reports.push(Report {
             path: self.appender.paths.segment.clone(),

@@ -45,7 +45,6 @@ const MAX_FILL: usize = 256 << 10;
 pub struct Appender {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) paths: QueuePaths,
-    queue: QueueName,
     segment: Box<dyn DiskFile>,
     sequence: Box<dyn DiskFile>,
     append_lock: LockFile,
@@ -110,7 +109,6 @@ impl Appender {
                 last: None,
             },
             owned: false,
-            queue: queue.clone(),
             disk,
             paths,
             poisoned: None,
@@ -127,11 +125,6 @@ impl Appender {
             appender.disk.sync_dir(&dir).map_err(|e| fault("sync", &dir, e))?;
         }
         Ok(appender)
-    }
-
-    /// The queue.
-    pub fn queue(&self) -> &QueueName {
-        &self.queue
     }
 
     /// Appends a batch: all of it is stored and synced, or, as far as this process can know, none
